@@ -1,0 +1,23 @@
+"""mindgap finds, measures and explains how PyTorch models behave differently across platforms.
+
+Importing the package is cheap on purpose: a worker of a foreign interpreter imports it too and has
+only torch, numpy and msgpack.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "check"]
+
+if TYPE_CHECKING:
+    from mindgap.pipeline import check
+
+
+def __getattr__(name: str) -> Any:
+    if name == "check":
+        from mindgap.pipeline import check
+
+        return check
+    raise AttributeError(f"module 'mindgap' has no attribute {name!r}")

@@ -1,0 +1,25 @@
+"""A model that was loaded and is ready to be called or exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from mindgap.program.graph import Program
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A callable model with inputs that fit it, or a program that was read from a file."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    model: torch.nn.Module | Callable[..., Any] | None = None
+    """The user's own code; None when the file held only a program."""
+    program: Program | None = None
+    constants: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """The program's constants by digest."""

@@ -1,0 +1,129 @@
+"""What every platform offers to the worker that hosts it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+
+from mindgap.corpus.loaded import Loaded
+from mindgap.program.graph import Program, Tensors
+from mindgap.program.inputs import Inputs
+from mindgap.records.outcome import Ran, Stage, Status
+from mindgap.records.platform import PlatformSpec, Probe
+from mindgap.records.tensors import NamedTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A named way to run a runtime: `eager@scalar` is eager with this environment and these options."""
+
+    summary: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to run: the user's own code, the exported program, or both to choose from."""
+
+    inputs: Inputs
+    program: Program | None = None
+    constants: Tensors = field(default_factory=dict)
+    source: Loaded | None = None
+    """Set when this worker could import the user's source and was asked to run it."""
+    seed: int = 0
+
+
+class StageClock:
+    """Knows the stage at hand, so that a failure carries it, and the time that each stage took."""
+
+    def __init__(self) -> None:
+        self.current = Stage.LOAD
+        self.seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def __call__(self, stage: Stage) -> Iterator[None]:
+        self.current = stage
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self.seconds[stage.value] = self.seconds.get(stage.value, 0.0) + spent
+
+
+class StageFailure(Exception):
+    """An adapter's own word on what went wrong, where an exception's type would not tell."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Prepared(ABC):
+    """A task made ready on a platform: converted, compiled, placed."""
+
+    ran: Ran
+    note: str = ""
+
+    @abstractmethod
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
+        """Outputs by name for these input tensors, which are the run's own copies.
+
+        Inputs that the model changed follow the outputs as `input:NAME`.
+        """
+
+
+class Platform(ABC):
+    """One runtime, living in a worker process of its own."""
+
+    runtime: ClassVar[str]
+    """The name before `:` and `@`."""
+    summary: ClassVar[str]
+    install: ClassVar[str | None] = None
+    """The command that would make it available."""
+    profiles: ClassVar[Mapping[str, Profile]] = {}
+    devices: ClassVar[Mapping[str, str]] = {}
+    """Devices beyond the default one, each with the command that would make it available."""
+
+    def __init__(self, spec: PlatformSpec) -> None:
+        self.spec = spec
+
+    @abstractmethod
+    def probe(self) -> Probe:
+        """Version, device and dtypes, or why it cannot be used here; never raises."""
+
+    @abstractmethod
+    def prepare(self, task: Task, clock: StageClock) -> Prepared:
+        """Make a task ready, each stage under `clock(stage)`."""
+
+    def status_of(self, error: Exception, stage: Stage) -> Status:
+        """What kind of failure an exception of this runtime is."""
+        return status_of(error, stage)
+
+
+_UNSUPPORTED_WORDS = (
+    "not implemented for", "not implemented", "not supported", "unsupported", "no conversion rule", "no decomposition",
+    "could not find an implementation", "opconversionfailure", "not_implemented", "is not currently",
+)  # fmt: skip
+_MEMORY_WORDS = ("can't allocate memory", "out of memory", "bad_alloc", "cannot allocate memory")
+
+
+def status_of(error: Exception, stage: Stage) -> Status:
+    """The status of an exception, from its type, its words and the stage it came from."""
+    if isinstance(error, StageFailure):
+        return error.status
+    words = f"{type(error).__name__}: {error}".lower()
+    if isinstance(error, MemoryError) or any(word in words for word in _MEMORY_WORDS):
+        return Status.OOM
+    if isinstance(error, NotImplementedError) or any(word in words for word in _UNSUPPORTED_WORDS):
+        return Status.UNSUPPORTED
+    if stage is Stage.RUN and isinstance(error, RuntimeError | ValueError | IndexError | TypeError):
+        return Status.REJECTED
+    return Status.ERROR

@@ -1,0 +1,248 @@
+"""From an exported model to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+from torch.utils import _pytree as pytree
+
+from mindgap.errors import UnsupportedConstruct
+from mindgap.program import ops
+from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, digest, leaves, references
+from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
+
+_LITERALS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def build(exported: ExportedProgram, name: str) -> tuple[Program, dict[str, torch.Tensor]]:
+    """A program and its constants by digest; raises UnsupportedConstruct with the construct's name."""
+    builder = _Builder()
+    builder.add_inputs(exported)
+    placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
+    builder.add_body(exported.graph_module, {n: builder.values[n.name] for n in placeholders})
+    program = Program(
+        name=name,
+        inputs=tuple(builder.inputs),
+        constants=tuple(builder.constants),
+        nodes=tuple(builder.nodes),
+        outputs=builder.outputs_of(exported),
+    )
+    return without_unused(program), builder.tensors
+
+
+def without_unused(program: Program) -> Program:
+    """The same program without constants that no node reads."""
+    used = {r for node in program.nodes for r in references(node)}
+    used |= {int(leaf) for _, leaf in leaves(program.outputs) if isinstance(leaf, Ref)}
+    return Program(
+        program.name,
+        program.inputs,
+        tuple(c for c in program.constants if c.id in used),
+        program.nodes,
+        program.outputs,
+    )
+
+
+@dataclass
+class _Builder:
+    inputs: list[Input] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+    values: dict[str, Argument] = field(default_factory=dict)
+    """What each placeholder of the graph stands for, by its name."""
+    returned: list[Argument] = field(default_factory=list)
+    next_id: int = 0
+
+    def new_id(self) -> int:
+        self.next_id += 1
+        return self.next_id - 1
+
+    def add_inputs(self, exported: ExportedProgram) -> None:
+        fakes = {n.name: n.meta.get("val") for n in exported.graph.nodes if n.op == "placeholder"}
+        names = _input_names(exported)
+        for spec in exported.graph_signature.input_specs:
+            if spec.kind is InputKind.USER_INPUT:
+                shown = next(names)
+                if isinstance(spec.arg, ConstantArgument):
+                    self.values[spec.arg.name] = spec.arg.value
+                    continue
+                value = fakes[spec.arg.name]
+                if not isinstance(value, torch.Tensor):
+                    raise UnsupportedConstruct(f"input {shown} is a {type(value).__name__}, not a tensor")
+                item = Input(self.new_id(), shown, _tensor_meta(value, shown))
+                self.inputs.append(item)
+                self.values[spec.arg.name] = Ref(item.id)
+            elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                target = str(spec.target)
+                tensor = exported.state_dict.get(target)
+                if tensor is None:
+                    tensor = exported.constants[target]
+                self.values[spec.arg.name] = self.add_constant(target, tensor)
+            else:
+                raise UnsupportedConstruct(f"input {spec.arg} is of kind {spec.kind.name.lower()}")
+
+    def add_constant(self, name: str, tensor: Any) -> Ref:
+        if not isinstance(tensor, torch.Tensor):
+            raise UnsupportedConstruct(f"constant {name} is a {type(tensor).__name__}, not a tensor")
+        tensor = tensor.detach()
+        meta = _tensor_meta(tensor, name)
+        constant = Constant(self.new_id(), name, meta, digest(tensor))
+        self.constants.append(constant)
+        self.tensors[constant.digest] = tensor
+        return Ref(constant.id)
+
+    def add_body(self, module: GraphModule, known: dict[FxNode, Argument]) -> list[Argument]:
+        """Append a graph's nodes; returns what it returns."""
+        values = dict(known)
+        for fx_node in module.graph.nodes:
+            if fx_node.op == "call_function":
+                values[fx_node] = self.add_call(module, fx_node, values)
+            elif fx_node.op == "get_attr":
+                values[fx_node] = self.add_attribute(module, fx_node)
+            elif fx_node.op == "output":
+                self.returned = [_argument(item, values) for item in fx_node.args[0]]
+                return self.returned
+            elif fx_node.op != "placeholder":
+                raise UnsupportedConstruct(f"the graph holds a {fx_node.op} node: {fx_node.target}")
+        return []
+
+    def add_attribute(self, module: GraphModule, fx_node: FxNode) -> Argument:
+        owner: Any = module
+        for part in str(fx_node.target).split("."):
+            owner = getattr(owner, part)
+        if isinstance(owner, GraphModule):
+            return owner  # the body of a higher-order node; consumed by add_call
+        return self.add_constant(str(fx_node.target), owner)
+
+    def add_call(self, module: GraphModule, fx_node: FxNode, values: dict[FxNode, Argument]) -> Argument:
+        inlined = self.inline(fx_node, values)
+        if inlined is not None:
+            return inlined
+        args = tuple(_argument(item, values) for item in fx_node.args)
+        if _is_getitem_of_inlined(fx_node, args):
+            return args[0][args[1]]
+        name = ops.name_of(fx_node.target)
+        if name is None:
+            raise UnsupportedConstruct(
+                f"unsupported construct: {_target_name(fx_node.target)}",
+                where=_where(fx_node) or None,
+                hint="check the model with --on eager,inductor: torch platforms run the source itself",
+            )
+        kwargs = {key: _argument(item, values) for key, item in fx_node.kwargs.items()}
+        node = Node(self.new_id(), name, args, kwargs, _node_meta(fx_node.meta.get("val")), _where(fx_node))
+        self.nodes.append(node)
+        return Ref(node.id)
+
+    def inline(self, fx_node: FxNode, values: dict[FxNode, Argument]) -> list[Argument] | None:
+        """Bodies of grad-mode and disabled-autocast regions: without gradients they change nothing."""
+        target = _target_name(fx_node.target)
+        if target == "wrap_with_set_grad_enabled":
+            body, *operands = fx_node.args[1:]
+        elif target == "wrap_with_autocast" and fx_node.args[2] is False:
+            body, *operands = fx_node.args[4:]
+        else:
+            return None
+        graph = values[body]  # type: ignore[index]
+        places = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        return self.add_body(graph, dict(zip(places, (_argument(item, values) for item in operands))))
+
+    def outputs_of(self, exported: ExportedProgram) -> Argument:
+        specs = exported.graph_signature.output_specs
+        user = [value for value, spec in zip(self.returned, specs) if spec.kind is OutputKind.USER_OUTPUT]
+        spec = exported.call_spec.out_spec
+        return plain(pytree.tree_unflatten(user, spec)) if spec is not None else tuple(user)
+
+
+def plain(structure: Any) -> Any:
+    """Nested containers of any class as plain dicts, lists and tuples."""
+    if isinstance(structure, Mapping):
+        return {key: plain(value) for key, value in structure.items()}
+    if isinstance(structure, Ref | torch.Tensor | str) or structure is None:
+        return structure
+    if isinstance(structure, list):
+        return [plain(value) for value in structure]
+    if isinstance(structure, tuple):
+        names = getattr(structure, "_fields", None)
+        if names is not None:
+            return {name: plain(value) for name, value in zip(names, structure)}
+        return tuple(plain(value) for value in structure)
+    children, spec = pytree.tree_flatten_with_path(structure)
+    if spec.is_leaf():
+        return structure
+    return {pytree.keystr(path).strip("."): plain(value) for path, value in children}
+
+
+def _input_names(exported: ExportedProgram) -> Any:
+    """Names of the user's inputs in flat order, as a caller would write them."""
+    in_spec = exported.call_spec.in_spec
+    if in_spec is None:
+        return (spec.arg.name for spec in exported.graph_signature.input_specs)
+    places = [s.arg.name for s in exported.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+    tree = pytree.tree_unflatten(list(range(in_spec.num_leaves)), in_spec)
+    paths = [path for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+    return (_shown(path, place) for path, place in zip(paths, places))
+
+
+def _shown(path: tuple[Any, ...], placeholder: str) -> str:
+    """`x` for a plain argument, `batch.mask` for one inside a keyword argument."""
+    keys = [getattr(step, "key", getattr(step, "idx", step)) for step in path]
+    if keys[0] == 1:
+        return ".".join(str(key) for key in keys[1:])
+    return placeholder
+
+
+def _argument(item: Any, values: dict[FxNode, Argument]) -> Argument:
+    if isinstance(item, FxNode):
+        return values[item]
+    if isinstance(item, list):
+        return [_argument(value, values) for value in item]
+    if isinstance(item, tuple):
+        return tuple(_argument(value, values) for value in item)
+    if isinstance(item, Mapping):
+        return {key: _argument(value, values) for key, value in item.items()}
+    if item is None or isinstance(item, _LITERALS):
+        return item
+    raise UnsupportedConstruct(f"an argument is a {type(item).__name__}: {str(item)[:60]}")
+
+
+def _is_getitem_of_inlined(fx_node: FxNode, args: tuple[Argument, ...]) -> bool:
+    return _target_name(fx_node.target) == "getitem" and isinstance(args[0], list)
+
+
+def _target_name(target: Any) -> str:
+    return str(getattr(target, "__name__", target)).split(".")[-1] if callable(target) else str(target)
+
+
+def _where(fx_node: FxNode) -> str:
+    """The innermost submodule that a node came from."""
+    stack = fx_node.meta.get("nn_module_stack") or {}
+    return str(next(reversed(stack.values()))[0]) if stack else ""
+
+
+def _node_meta(value: Any) -> NodeMeta:
+    if isinstance(value, torch.Tensor):
+        return _tensor_meta(value, "a result")
+    if isinstance(value, list | tuple):
+        return tuple(_node_meta(item) for item in value)
+    return None
+
+
+def _tensor_meta(tensor: torch.Tensor, what: str) -> TensorMeta:
+    if tensor.layout is not torch.strided or tensor.dtype not in DTYPE_NAMES:
+        raise UnsupportedConstruct(f"{what} is a {tensor.layout} tensor of {tensor.dtype}")
+    try:
+        shape = tuple(int(size) for size in tensor.shape)
+        stride = tuple(int(step) for step in tensor.stride())
+    except Exception as error:  # unbacked symbolic sizes cannot become numbers
+        raise UnsupportedConstruct(
+            f"{what} has a size that depends on data: {list(tensor.shape)}"
+        ) from error
+    return TensorMeta(shape, DTYPE_NAMES[tensor.dtype], stride)

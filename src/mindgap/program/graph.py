@@ -1,0 +1,130 @@
+"""Nodes, inputs, constants and outputs of a program."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+
+from mindgap.records.tensors import TensorMeta
+
+Argument: TypeAlias = Any
+"""A literal, a `Ref`, or a list, tuple or dict of arguments."""
+
+NodeMeta: TypeAlias = "TensorMeta | tuple[NodeMeta, ...] | None"
+"""What a node returns: a tensor, several, or something that is not a tensor."""
+
+Tensors: TypeAlias = Mapping[str, torch.Tensor]
+"""Constants by digest."""
+
+
+class Ref(int):
+    """The id of an input, a constant or an earlier node, used as an argument."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"%{int(self)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A tensor that the caller gives."""
+
+    id: int
+    name: str
+    meta: TensorMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A weight, buffer or literal tensor, referred to by the digest of its content."""
+
+    id: int
+    name: str
+    meta: TensorMeta
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator call; the order of nodes is meaning, because in-place operators stay."""
+
+    id: int
+    op: str
+    """ATen overload name (`aten.add.Tensor`) or a scalar function (`operator.getitem`)."""
+    args: tuple[Argument, ...]
+    kwargs: Mapping[str, Argument] = field(default_factory=dict)
+    meta: NodeMeta = None
+    where: str = ""
+    """The submodule of the source model that it came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A computation graph with stable integer ids."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    constants: tuple[Constant, ...]
+    nodes: tuple[Node, ...]
+    outputs: Argument
+    """References and literals in the nesting that the source model returned."""
+
+    def output_leaves(self) -> list[tuple[str, Argument]]:
+        """Outputs in flat order, named by their path."""
+        return [(name or "output", value) for name, value in leaves(self.outputs) if value is not None]
+
+    def parameter_count(self) -> int:
+        return sum(_numel(constant.meta) for constant in self.constants)
+
+
+def leaves(structure: Argument, path: str = "") -> Iterator[tuple[str, Argument]]:
+    """Every leaf of nested lists, tuples and dicts with its path (`logits`, `hidden[0]`)."""
+    if isinstance(structure, Mapping):
+        for key, value in structure.items():
+            yield from leaves(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(structure, list | tuple):
+        for index, value in enumerate(structure):
+            yield from leaves(value, f"{path}[{index}]")
+    else:
+        yield path, structure
+
+
+def map_leaves(structure: Argument, change: Callable[[Argument], Argument]) -> Argument:
+    """The same nesting with every leaf changed."""
+    if isinstance(structure, Mapping):
+        return {key: map_leaves(value, change) for key, value in structure.items()}
+    if isinstance(structure, list):
+        return [map_leaves(value, change) for value in structure]
+    if isinstance(structure, tuple):
+        return tuple(map_leaves(value, change) for value in structure)
+    return change(structure)
+
+
+def references(node: Node) -> list[int]:
+    """The ids that a node reads, in order of appearance."""
+    arguments = [*node.args, *node.kwargs.values()]
+    return [int(leaf) for argument in arguments for _, leaf in leaves(argument) if isinstance(leaf, Ref)]
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """The content of a tensor as 24 hex digits: values, shape, strides and element type."""
+    meta = TensorMeta.of(tensor)
+    flat = tensor.detach().contiguous().reshape(-1)
+    if flat.is_conj() or flat.is_neg():
+        flat = flat.resolve_conj().resolve_neg()
+    content = hashlib.blake2b(repr((meta.shape, meta.dtype, meta.stride)).encode(), digest_size=12)
+    if flat.numel():
+        content.update(memoryview(flat.view(torch.uint8).numpy()))
+    return content.hexdigest()
+
+
+def _numel(meta: TensorMeta) -> int:
+    count = 1
+    for size in meta.shape:
+        count *= size
+    return count

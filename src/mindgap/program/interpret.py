@@ -1,0 +1,104 @@
+"""Running a program, operator by operator, with any torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from mindgap.errors import ProgramError
+from mindgap.program import ops
+from mindgap.program.graph import Argument, Node, Program, Ref, Tensors, leaves, map_leaves, references
+
+Observer: TypeAlias = Callable[[Node, Any], Any]
+"""Sees each node's result and returns what the rest of the program shall see."""
+
+Caller: TypeAlias = Callable[[Node, Callable[..., Any], list[Any], dict[str, Any]], Any]
+"""Makes the call of one node instead of the interpreter."""
+
+
+class Executable:
+    """A program made ready to run: operators resolved, constants placed, dead values known.
+
+    Map of what a caller may take over:
+
+        run(inputs)
+          -> for each node:  call(node, function, args, kwargs)   replaced by `caller`
+                             observe(node, result)                replaced by `observer`
+          -> outputs in the nesting of the program
+    """
+
+    def __init__(self, program: Program, constants: Tensors, device: torch.device | None = None) -> None:
+        self.program = program
+        self._device = device
+        self._constants = {c.id: self._place(constants[c.digest]) for c in program.constants}
+        self._written = written(program, [c.id for c in program.constants])
+        last_use = _last_uses(program)
+        self._steps: list[tuple[Node, Callable[..., Any], list[int]]] = [
+            (node, ops.resolve(node.op), last_use.get(node.id, [])) for node in program.nodes
+        ]
+
+    def run(
+        self,
+        inputs: Sequence[torch.Tensor],
+        observer: Observer | None = None,
+        caller: Caller | None = None,
+    ) -> Argument:
+        """The program's outputs; inputs are used as given, so in-place operators change them."""
+        if len(inputs) != len(self.program.inputs):
+            raise ProgramError(
+                f"{self.program.name} takes {len(self.program.inputs)} inputs, {len(inputs)} were given"
+            )
+        values: dict[int, Any] = {
+            identity: tensor.clone() if identity in self._written else tensor
+            for identity, tensor in self._constants.items()
+        }
+        values.update((item.id, tensor) for item, tensor in zip(self.program.inputs, inputs))
+
+        def look_up(leaf: Any) -> Any:
+            if isinstance(leaf, Ref):
+                return values[leaf]
+            if isinstance(leaf, torch.device) and self._device is not None:
+                return self._device
+            return leaf
+
+        for node, function, dead in self._steps:
+            args = [map_leaves(argument, look_up) for argument in node.args]
+            kwargs = {key: map_leaves(argument, look_up) for key, argument in node.kwargs.items()}
+            result = caller(node, function, args, kwargs) if caller else function(*args, **kwargs)
+            values[node.id] = observer(node, result) if observer else result
+            for identity in dead:
+                del values[identity]
+        return map_leaves(self.program.outputs, look_up)
+
+    def _place(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if self._device is None else tensor.to(self._device)
+
+
+def written(program: Program, candidates: Iterable[int]) -> set[int]:
+    """Which of these values an in-place operator may change, directly or through a view."""
+    roots: dict[int, frozenset[int]] = {identity: frozenset([identity]) for identity in candidates}
+    found: set[int] = set()
+    for node in program.nodes:
+        for position, name in ops.mutated_arguments(node.op):
+            argument = node.args[position] if position < len(node.args) else node.kwargs.get(name)
+            for _, leaf in leaves(argument):
+                if isinstance(leaf, Ref):
+                    found |= roots.get(leaf, frozenset())
+        touched = [roots[r] for r in references(node) if r in roots]
+        if touched and ops.may_alias(node.op):
+            roots[node.id] = frozenset().union(*touched)
+    return found
+
+
+def _last_uses(program: Program) -> dict[int, list[int]]:
+    """For each node, the values that nothing needs after it."""
+    keep = {int(leaf) for _, leaf in leaves(program.outputs) if isinstance(leaf, Ref)}
+    seen = set(keep)
+    dead: dict[int, list[int]] = {}
+    for node in reversed(program.nodes):
+        unused = {*references(node), node.id} - seen
+        dead[node.id] = sorted(unused)
+        seen |= unused
+    return dead

@@ -1,0 +1,108 @@
+"""From an operator's name to the function, and what its schema promises.
+
+Names come from files, so resolving one must never reach anything but an operator: only known namespaces, only
+real overloads, and none that touches the file system.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from mindgap.errors import CorruptProgram
+
+NAMESPACES: Final = ("aten", "prims", "torchvision", "torchaudio", "quantized_decomposed")
+
+FORBIDDEN: Final = ("aten.from_file",)
+"""Operators that read or write files by name."""
+
+SCALAR_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    **{
+        f"operator.{name}": getattr(operator, name)
+        for name in (
+            "getitem", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs",
+            "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "xor", "not_", "lshift", "rshift",
+        )
+    },
+    **{f"math.{name}": getattr(math, name) for name in ("ceil", "floor", "trunc", "sqrt")},
+    **{
+        f"torch.{name}": getattr(torch, name)
+        for name in ("sym_float", "sym_int", "sym_max", "sym_min", "sym_not", "sym_ite")
+    },
+}  # fmt: skip
+"""Plain Python functions that export leaves in a graph: tuple access and arithmetic on sizes."""
+
+_SCALAR_NAMES: Final = {function: name for name, function in SCALAR_FUNCTIONS.items()}
+
+
+@functools.cache
+def resolve(name: str) -> Callable[..., Any]:
+    """The function that a node's operator name stands for."""
+    if name in SCALAR_FUNCTIONS:
+        return SCALAR_FUNCTIONS[name]
+    parts = name.split(".")
+    if len(parts) != 3 or parts[0] not in NAMESPACES or name.startswith(FORBIDDEN):
+        raise CorruptProgram(f"{name!r} is not an operator that a program may call")
+    try:
+        packet = getattr(getattr(torch.ops, parts[0]), parts[1])
+        overload = getattr(packet, parts[2])
+    except AttributeError:
+        raise CorruptProgram(
+            f"operator {name} does not exist in torch {torch.__version__}",
+            hint="the program may come from a newer torch, or needs a package that registers the operator",
+        ) from None
+    if not isinstance(overload, torch._ops.OpOverload):
+        raise CorruptProgram(f"{name!r} is not an operator overload")
+    return overload
+
+
+def name_of(target: object) -> str | None:
+    """The operator name of a graph target, or None when a program cannot hold it."""
+    if isinstance(target, torch._ops.OpOverload):
+        name = f"{target.namespace}.{target._schema.name.split('::')[1]}.{target._overloadname}"
+        allowed = target.namespace in NAMESPACES and not name.startswith(FORBIDDEN)
+        return name if allowed else None
+    try:
+        return _SCALAR_NAMES.get(target)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+UNDECLARED_WRITES: Final = {
+    "aten.batch_norm.default": ((3, "running_mean"), (4, "running_var")),
+    "aten.native_batch_norm.default": ((3, "running_mean"), (4, "running_var")),
+    "aten.cudnn_batch_norm.default": ((3, "running_mean"), (4, "running_var")),
+    "aten.miopen_batch_norm.default": ((3, "running_mean"), (4, "running_var")),
+    "aten.instance_norm.default": ((3, "running_mean"), (4, "running_var")),
+}
+"""Arguments that an operator writes to although its schema does not say so."""
+
+
+@functools.cache
+def mutated_arguments(name: str) -> tuple[tuple[int, str], ...]:
+    """Position and name of the arguments that the operator writes to."""
+    function = resolve(name)
+    if not isinstance(function, torch._ops.OpOverload):
+        return ()
+    arguments = enumerate(function._schema.arguments)
+    return UNDECLARED_WRITES.get(name, ()) + tuple((i, a.name) for i, a in arguments if a.alias_info is not None and a.alias_info.is_write)
+
+
+@functools.cache
+def may_alias(name: str) -> bool:
+    """Whether a result may share memory with an argument.
+
+    A composite operator may return its argument itself without saying so in its schema (dropout in
+    evaluation mode does), so every composite counts.
+    """
+    function = resolve(name)
+    if not isinstance(function, torch._ops.OpOverload):
+        return True
+    if any(result.alias_info is not None for result in function._schema.returns):
+        return True
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CompositeImplicitAutograd"))

@@ -1,0 +1,42 @@
+"""Writing files so that a reader sees the old content or the new, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+from mindgap.errors import NoSpace, UsageError
+
+
+def write_whole(path: Path, data: bytes | str) -> None:
+    """Write a file atomically: a temporary file in the same directory, then a rename."""
+    content = data.encode() if isinstance(data, str) else data
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NoSpace(
+                f"no space left to write {path.name}",
+                where=str(path.parent),
+                hint="free some space and run the command again",
+            ) from error
+        raise UsageError(f"cannot write {path}", cause=error.strerror or str(error)) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

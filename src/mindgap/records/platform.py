@@ -1,0 +1,49 @@
+"""What a platform is, before anything runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may cost; passing a limit is an outcome, not an error of mindgap."""
+
+    cpu_s: float = 600.0
+    """CPU time of the worker: fair on a loaded machine, where wall-clock limits punish waiting."""
+    wall_s: float = 1200.0
+    """Wall-clock time: catches what hangs without computing."""
+    memory_mb: int = 12_288
+    """Private memory of the worker process."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformSpec:
+    """Everything a worker needs to become one platform: `runtime[:device][@profile]`."""
+
+    name: str
+    adapter: str
+    """`module:Class` of the adapter, importable by the worker's interpreter."""
+    device: str | None = None
+    python: str | None = None
+    """Interpreter of the worker; None is the one that runs mindgap."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+    limits: Limits = Limits()
+    summary: str = ""
+    install: str | None = None
+    """The command that would make the platform available."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a platform said about itself when asked on this machine."""
+
+    available: bool
+    version: str = ""
+    device: str = ""
+    dtypes: tuple[str, ...] = ()
+    """Element types that a one-operator program really ran with."""
+    reason: str = ""
+    """Why it is not available."""

@@ -1,0 +1,21 @@
+"""How to make the user's own model again in another process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model as the user named it; a worker that can import it runs the user's own code."""
+
+    spec: str
+    """`timm:resnet18`, `file.py:factory`, ...; empty when the module travels pickled."""
+    seed: int = 0
+    dtype: str | None = None
+    trust: bool = False
+    """Whether reading the model may execute code from its files."""
+    directory: str = "."
+    """Where relative paths of the spec start."""
+    pickled: bytes | None = None
+    """The user's own module, handed over from Python; never read from a file."""

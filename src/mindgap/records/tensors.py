@@ -1,0 +1,60 @@
+"""What is known of a tensor without its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+DTYPES: Final[dict[str, torch.dtype]] = {
+    name: getattr(torch, name)
+    for name in (
+        "float64", "float32", "float16", "bfloat16", "complex128", "complex64", "complex32",
+        "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool",
+        "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+    )
+    if hasattr(torch, name)
+}  # fmt: skip
+"""Every element type that a program may hold, by its name in files and messages."""
+
+DTYPE_NAMES: Final[dict[torch.dtype, str]] = {dtype: name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMeta:
+    """Shape, element type and layout of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    stride: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> TensorMeta:
+        return cls(tuple(tensor.shape), DTYPE_NAMES[tensor.dtype], tuple(tensor.stride()))
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTensor:
+    """A tensor with the name that a user would give it: an input, an output, a weight."""
+
+    name: str
+    tensor: torch.Tensor
+    stride: tuple[int, ...] | None = None
+    """The layout that the platform really returned, where the tensor here is a compact copy."""
+
+
+def with_stride(tensor: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
+    """The same values in another layout, overlapping layouts included."""
+    room = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, stride)) if tensor.numel() else 0
+    storage = torch.empty(room, dtype=tensor.dtype)
+    if tensor.numel():
+        layout = storage.as_strided(tensor.shape, stride)
+        # An expanded dimension repeats one element: write through a view that has it once.
+        once = tuple(slice(0, 1) if step == 0 and size > 1 else slice(None)
+                     for size, step in zip(tensor.shape, stride))  # fmt: skip
+        layout[once].copy_(tensor[once])
+    return storage.as_strided(tensor.shape, stride)
