@@ -15,7 +15,18 @@ from torch.utils import _pytree as pytree
 
 from mindgap.errors import UnsupportedConstruct
 from mindgap.program import ops
-from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, digest, leaves, references
+from mindgap.program.graph import (
+    Argument,
+    Constant,
+    Input,
+    Node,
+    NodeMeta,
+    Program,
+    Ref,
+    digest,
+    leaves,
+    references,
+)
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
 
 _LITERALS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -242,7 +253,5 @@ def _tensor_meta(tensor: torch.Tensor, what: str) -> TensorMeta:
         shape = tuple(int(size) for size in tensor.shape)
         stride = tuple(int(step) for step in tensor.stride())
     except Exception as error:  # unbacked symbolic sizes cannot become numbers
-        raise UnsupportedConstruct(
-            f"{what} has a size that depends on data: {list(tensor.shape)}"
-        ) from error
+        raise UnsupportedConstruct(f"{what} has a size that depends on data: {list(tensor.shape)}") from error
     return TensorMeta(shape, DTYPE_NAMES[tensor.dtype], stride)

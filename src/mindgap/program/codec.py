@@ -92,7 +92,9 @@ def load(path: Path) -> tuple[Program, dict[str, torch.Tensor]]:
     beside = path.with_suffix(".safetensors")
     if not beside.exists():
         raise CorruptProgram(
-            f"the constants of {program.name} are missing", where=str(path), cause=f"there is no {beside.name}"
+            f"the constants of {program.name} are missing",
+            where=str(path),
+            cause=f"there is no {beside.name}",
         )
     from safetensors import SafetensorError
     from safetensors.torch import load_file

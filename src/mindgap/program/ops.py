@@ -90,7 +90,9 @@ def mutated_arguments(name: str) -> tuple[tuple[int, str], ...]:
     if not isinstance(function, torch._ops.OpOverload):
         return ()
     arguments = enumerate(function._schema.arguments)
-    return UNDECLARED_WRITES.get(name, ()) + tuple((i, a.name) for i, a in arguments if a.alias_info is not None and a.alias_info.is_write)
+    return UNDECLARED_WRITES.get(name, ()) + tuple(
+        (i, a.name) for i, a in arguments if a.alias_info is not None and a.alias_info.is_write
+    )
 
 
 @functools.cache

@@ -60,9 +60,7 @@ def check_operators(program: Program, where: str = "program") -> None:
 
 def check_metas(program: Program, where: str = "program") -> None:
     """Shape propagation on meta tensors gives the shapes and dtypes that the nodes record."""
-    values: dict[int, Any] = {
-        item.id: _on_meta(item.meta) for item in (*program.inputs, *program.constants)
-    }
+    values: dict[int, Any] = {item.id: _on_meta(item.meta) for item in (*program.inputs, *program.constants)}
     for node in program.nodes:
         try:
             value = _propagate(node, values)

@@ -1,0 +1,109 @@
+"""Run one model on many platforms and say who is wrong, by how much more than rounding.
+
+MODEL is one of:
+
+  timm:resnet18                 a timm architecture, small input, weights from the seed
+
+  transformers:bert[:HEAD]      a transformers architecture made tiny, any head
+
+  hub:org/name or DIRECTORY     a pretrained model
+
+  file.py:factory               a function that returns the model (and its inputs)
+
+  file.py                       defines `model` and `inputs()`
+
+  model.pt2, model.mgp          an exported program
+
+Exit code: 0 all agree, 1 a platform differs or did not run it, 2 wrong usage, 3 a bug in mindgap.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="What to check; the forms are listed above.", metavar="MODEL")],
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="Platforms, comma-separated; `mindgap platforms` lists them. "
+            "Default: eager@scalar,inductor,onnxruntime,openvino."
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="float32, float16, bfloat16; several, comma-separated, are checked in turn."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Makes weights, inputs and random operators repeatable.")] = 0,
+    inputs: Annotated[
+        Path | None, typer.Option(help="A .safetensors or .pt file with the model's inputs.", metavar="FILE")
+    ] = None,
+    program: Annotated[
+        bool, typer.Option("--program", help="Run the exported graph everywhere instead of the source.")
+    ] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Allow reading files that can execute code (pickles).")
+    ] = False,
+    jobs: Annotated[int | None, typer.Option(help="Platforms at work at the same time. Default: cores.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the result as JSON; - for standard output.", metavar="FILE")
+    ] = None,
+) -> None:
+    from mindgap.errors import UsageError
+    from mindgap.execution.pool import Pool
+    from mindgap.pipeline import check, import_paths
+    from mindgap.platforms.config import load_config
+    from mindgap.records.files import write_whole
+    from mindgap.report.console import ProgressLine, show_check, show_json
+    from mindgap.report.summary import check_document
+
+    to_stdout = json_file is not None and str(json_file) == "-"
+    if json_file is not None and not to_stdout and not json_file.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {json_file}", cause=f"there is no directory {json_file.parent}")
+    names = _split(on, "--on") if on is not None else None
+    dtypes = _split(dtype, "--dtype") if dtype is not None else [None]
+    settings = load_config(config)
+    results = []
+    with Pool(import_paths()) as pool:
+        for one in dtypes:
+            with ProgressLine() as progress:
+                result = check(
+                    model,
+                    inputs,
+                    names,
+                    dtype=one,
+                    seed=seed,
+                    program=program,
+                    trust=trust,
+                    config=settings,
+                    jobs=jobs,
+                    pool=pool,
+                    progress=progress,
+                )
+            results.append(result)
+            if not to_stdout:
+                show_check(result)
+        document = check_document(results)
+    if to_stdout:
+        show_json(document)
+    elif json_file is not None:
+        write_whole(json_file, json.dumps(document, indent=1) + "\n")
+    if any(result.differs for result in results):
+        raise typer.Exit(1)
+
+
+def _split(text: str, option: str) -> list[str]:
+    from mindgap.errors import UsageError
+
+    parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not parts:
+        raise UsageError(f"{option} names nothing")
+    return parts

@@ -1,0 +1,76 @@
+"""Tensors in a file that several processes map into memory instead of sending them to each other."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import torch
+
+from mindgap.errors import MindgapError, NoSpace
+from mindgap.records.tensors import DTYPES, TensorMeta, with_stride
+
+Entry: TypeAlias = tuple[TensorMeta, int]
+"""Where a tensor lies in the file: what it is, and its offset."""
+
+ALIGNMENT: Final = 64  # of the vector loads that kernels use
+
+
+def write(path: Path, tensors: Sequence[torch.Tensor]) -> list[Entry]:
+    """Write tensors one after the other; their entries tell how to read them back."""
+    entries: list[Entry] = []
+    try:
+        with path.open("xb") as file:
+            for tensor in tensors:
+                offset = -(-file.tell() // ALIGNMENT) * ALIGNMENT
+                file.seek(offset)
+                entries.append((TensorMeta.of(tensor), offset))
+                file.write(_bytes_of(tensor))
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NoSpace(
+                "no space left for the tensors that workers share",
+                where=str(path.parent),
+                hint="free some space, or set MINDGAP_SCRATCH to a directory that has more",
+            ) from error
+        raise
+    return entries
+
+
+def read(path: Path, entries: Sequence[Entry]) -> list[torch.Tensor]:
+    """Tensors backed by a private mapping of the file: changing one changes no other process's copy."""
+    size = path.stat().st_size
+    if not size:
+        return [_empty(meta) for meta, _ in entries]
+    with path.open("rb") as file:
+        mapping = mmap.mmap(
+            file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
+        )
+    buffer = np.frombuffer(mapping, dtype=np.uint8)
+    return [_view(buffer, meta, offset) for meta, offset in entries]
+
+
+def _view(buffer: np.ndarray[Any, np.dtype[np.uint8]], meta: TensorMeta, offset: int) -> torch.Tensor:
+    dtype = DTYPES[meta.dtype]
+    count = int(np.prod(meta.shape, dtype=np.int64))
+    if not count:
+        return _empty(meta)
+    end = offset + count * dtype.itemsize
+    if end > buffer.size:
+        raise MindgapError("an answer is shorter than it says", cause=f"{buffer.size} of {end} bytes")
+    tensor = torch.from_numpy(buffer[offset:end]).view(dtype).reshape(meta.shape)
+    return tensor if tuple(tensor.stride()) == meta.stride else with_stride(tensor, meta.stride)
+
+
+def _empty(meta: TensorMeta) -> torch.Tensor:
+    return torch.empty_strided(meta.shape, meta.stride, dtype=DTYPES[meta.dtype])
+
+
+def _bytes_of(tensor: torch.Tensor) -> memoryview:
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else memoryview(b"")

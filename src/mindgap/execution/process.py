@@ -1,0 +1,205 @@
+"""A worker process as its parent sees it: started, asked, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mindgap.execution.frames import BrokenAnswer, Silence, receive, send
+from mindgap.execution.scratch import Scratch
+from mindgap.records.outcome import Stage, Status
+from mindgap.records.platform import PlatformSpec
+
+LOG_TAIL_BYTES: Final = 4096
+LOG_LIMIT_BYTES: Final = 1 << 20
+START_TIMEOUT_S: Final = (
+    300.0  # importing torch on a loaded machine; far more than any start seen (FACTS: 2-8 s)
+)
+
+_QUIET: Final = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a worker ended before it answered."""
+
+    status: Status
+    message: str
+    stage: Stage
+    log_tail: str
+
+
+class WorkerProcess:
+    """One long-lived process that hosts one platform."""
+
+    def __init__(self, spec: PlatformSpec, scratch: Scratch, import_paths: list[str]) -> None:
+        self.spec = spec
+        self._log = scratch.new_file("log")
+        request_read, self._requests = os.pipe()
+        self._answers, answer_write = os.pipe()
+        try:
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [spec.python or sys.executable, "-m", "mindgap.execution.worker",
+                     str(request_read), str(answer_write)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=_environment(spec, scratch),
+                    pass_fds=(request_read, answer_write),
+                    start_new_session=True,
+                )  # fmt: skip
+        except OSError:
+            os.close(self._requests)
+            os.close(self._answers)
+            raise
+        finally:
+            os.close(request_read)
+            os.close(answer_write)
+        self.alive = True
+        self._import_paths = import_paths
+        self._started = False
+
+    def ask(
+        self, request: Mapping[str, Any], on_stage: Callable[[Stage], None] | None = None
+    ) -> dict[str, Any] | Death:
+        """Send a request and wait for its answer, or for the worker's death."""
+        if not self._started:
+            start = {"do": "start", "spec": self.spec.to_message(), "import_paths": self._import_paths}
+            answer = self._exchange(start, START_TIMEOUT_S, Stage.LOAD, None)
+            if isinstance(answer, Death) or "result" not in answer:
+                return answer
+            self._started = True
+        return self._exchange(request, self.spec.limits.wall_s, Stage.LOAD, on_stage)
+
+    def _exchange(
+        self,
+        request: Mapping[str, Any],
+        wall_s: float,
+        stage: Stage,
+        on_stage: Callable[[Stage], None] | None,
+    ) -> dict[str, Any] | Death:
+        mark = self._log_size()
+        deadline = time.monotonic() + wall_s
+        try:
+            send(self._requests, dict(request))
+            while True:
+                message = receive(self._answers, deadline)
+                if message is None:
+                    return self._bury(stage, mark)
+                if "stage" in message:
+                    stage = Stage(message["stage"])
+                    if on_stage is not None:
+                        on_stage(stage)
+                    continue
+                self._trim_log()
+                answer: dict[str, Any] = message["answer"]
+                return {**answer, "log_tail": self._log_since(mark)}
+        except Silence:
+            self.kill()
+            text = f"no answer within {wall_s:g} s"
+            return Death(Status.TIMEOUT, text, stage, self._log_since(mark))
+        except BrokenAnswer as error:
+            self.kill()
+            return Death(Status.CRASH, f"half-written answer: {error}", stage, self._log_since(mark))
+        except BrokenPipeError:
+            return self._bury(stage, mark)
+        except BaseException:  # Ctrl-C while waiting: the worker's answer would be out of step
+            self.kill()
+            raise
+
+    def close(self) -> None:
+        """Let an idle worker end by itself, and make sure that it does."""
+        if not self.alive:
+            return
+        with contextlib.suppress(OSError):
+            os.close(self._requests)
+        self._requests = -1
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=2.0)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process and everything that it started, now."""
+        if not self.alive:
+            return
+        self.alive = False
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for descriptor in (self._requests, self._answers):
+            if descriptor >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+
+    def _bury(self, stage: Stage, mark: int) -> Death:
+        try:
+            code = self._process.wait(timeout=5.0)
+        except subprocess.TimeoutExpired:
+            code = None  # closed its pipe, but lives on
+        log = self._log_since(mark)
+        self.kill()
+        status, message = _cause_of_death(code, self.spec, log)
+        return Death(status, message, stage, log)
+
+    def _log_size(self) -> int:
+        return self._log.stat().st_size if self._log.exists() else 0
+
+    def _log_since(self, mark: int) -> str:
+        with self._log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(min(mark, size), size - LOG_TAIL_BYTES))
+            return file.read().decode(errors="replace").strip()
+
+    def _trim_log(self) -> None:
+        if self._log_size() > LOG_LIMIT_BYTES:
+            os.truncate(self._log, 0)
+
+
+def _cause_of_death(code: int | None, spec: PlatformSpec, log: str) -> tuple[Status, str]:
+    """A status and a sentence for an exit code."""
+    if code is None:
+        return Status.CRASH, "the worker closed its answer pipe and went on"
+    if code >= 0:
+        last = log.splitlines()[-1] if log else "it printed nothing"
+        return Status.CRASH, f"the process ended by itself with exit code {code}: {last}"
+    number = -code
+    name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
+    if number == signal.SIGXCPU:
+        return Status.TIMEOUT, f"used more than {spec.limits.cpu_s:g} s of CPU time"
+    if number == signal.SIGKILL:
+        return Status.OOM, "killed by SIGKILL, most likely by the kernel for lack of memory"
+    if number == signal.SIGABRT and any(word in log for word in ("bad_alloc", "alloc", "out of memory")):
+        return Status.OOM, f"out of memory (limit {spec.limits.memory_mb} MB)"
+    return Status.CRASH, f"killed by {name}{_MEANING.get(name, '')}"
+
+
+_MEANING: Final = {
+    "SIGSEGV": " (segmentation fault)",
+    "SIGABRT": " (abort)",
+    "SIGFPE": " (arithmetic trap)",
+    "SIGBUS": " (bus error)",
+    "SIGILL": " (illegal instruction)",
+}
+
+
+def _environment(spec: PlatformSpec, scratch: Scratch) -> dict[str, str]:
+    """The parent's environment, quieter, with the platform's own settings last."""
+    inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    given = spec.env.get("PYTHONPATH") or (os.environ.get("PYTHONPATH") if spec.python is None else None)
+    paths = [str(scratch.package_root), *([given] if given else [])]
+    return {**inherited, **_QUIET, **spec.env, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,0 +1,267 @@
+"""The whole flow as one readable function: model -> subject -> outcomes -> survey -> verdicts.
+
+`check` is what the command line and Python users call. Each stage is a folder of its own; this module only
+hands the result of one to the next.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform as machine
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+import mindgap
+from mindgap.corpus.loaded import Loaded
+from mindgap.errors import ModelError, UsageError
+from mindgap.execution.build import subject_of
+from mindgap.execution.pool import Pool, in_parallel
+from mindgap.execution.process import Death
+from mindgap.execution.subject import Subject
+from mindgap.platforms.config import Config, load_config
+from mindgap.platforms.registry import catalogue, resolve
+from mindgap.records.check import CheckResult, PlatformResult
+from mindgap.records.outcome import Outcome, Ran
+from mindgap.records.platform import PlatformSpec, Probe
+from mindgap.records.source import Source
+from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
+from mindgap.records.verdict import Verdict
+from mindgap.verdicts.judge import judge, needs_survey
+from mindgap.verdicts.survey import Survey
+
+DEFAULT_PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
+"""Checked when none are named: unlike enough to find most differences, and all run on a CPU."""
+
+NOISE_RUNS: Final = 8  # enough for verdicts per element: docs/decisions/0003-noise-floor.md
+
+Progress = Callable[[str, str], None]
+"""Told who is doing what: a platform and its stage."""
+
+
+def check(
+    model: str | torch.nn.Module | Callable[..., Any],
+    inputs: Sequence[Any] | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    on: Sequence[str] | None = None,
+    *,
+    dtype: str | None = None,
+    seed: int = 0,
+    program: bool = False,
+    trust: bool = False,
+    config: Config | None = None,
+    jobs: int | None = None,
+    pool: Pool | None = None,
+    progress: Progress | None = None,
+) -> CheckResult:
+    """Run one model on many platforms and judge each against eager and the float64 reference.
+
+    `model` is a module, a function, or a name such as `timm:resnet18`; `inputs` its positional arguments, a dict
+    of keyword arguments, or a file that holds them. A pool that is handed in stays open for the next check.
+    """
+    start = time.perf_counter()
+    tell = progress or (lambda who, what: None)
+    config = config or load_config(None)
+    specs = [resolve(name, config) for name in (on or DEFAULT_PLATFORMS)]
+    own_pool = Pool(import_paths()) if pool is None else None
+    workers = pool or own_pool
+    assert workers is not None
+    try:
+        baseline = resolve("eager", config)
+        for spec in [baseline, *specs]:
+            workers.warm(spec)
+        tell("model", "load and export")
+        subject = make_subject(workers, model, inputs, dtype=dtype, seed=seed, trust=trust)
+        probes = _require(workers, specs, jobs)
+        eager, eager_program, outcomes = execute(workers, subject, baseline, specs, program, jobs, tell)
+        verdicts, reference = conclude(workers, subject, eager, eager_program, outcomes, tell)
+    finally:
+        if own_pool is not None:
+            own_pool.close()
+    return CheckResult(
+        model=subject.name,
+        dtype=dtype or _dtype_of(subject),
+        seed=seed,
+        nodes=subject.nodes,
+        parameters=subject.parameters,
+        inputs={name: str(meta) for name, (meta, _) in zip(subject.input_names, subject.input_entries)},
+        eager=eager,
+        platforms={
+            outcome.platform: PlatformResult(outcome, verdicts[outcome.platform], probes[outcome.platform])
+            for outcome in outcomes
+        },
+        export_failure=subject.export_failure,
+        program_exact=_exact(eager, eager_program),
+        reference=reference,
+        versions=environment(),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def make_subject(
+    pool: Pool,
+    model: str | torch.nn.Module | Callable[..., Any],
+    inputs: Sequence[Any] | Mapping[str, Any] | str | os.PathLike[str] | None,
+    *,
+    dtype: str | None = None,
+    seed: int = 0,
+    trust: bool = False,
+) -> Subject:
+    """A model by name is loaded in a worker; a live module or function is exported here."""
+    _check_dtype(dtype)
+    if isinstance(model, str):
+        if inputs is not None and not isinstance(inputs, str | os.PathLike):
+            raise UsageError("a model given by name takes its inputs from a file", hint="inputs='inputs.pt'")
+        source = Source(spec=model, seed=seed, dtype=dtype, trust=trust, directory=str(Path.cwd()))
+        return pool.build(source, str(Path(inputs).absolute()) if inputs is not None else None)
+    loaded = _live(model, inputs, dtype)
+    return subject_of(loaded, _pickled(loaded, seed), seed, pool.scratch.new_file("subject"))
+
+
+def execute(
+    pool: Pool,
+    subject: Subject,
+    baseline: PlatformSpec,
+    specs: Sequence[PlatformSpec],
+    program_only: bool,
+    jobs: int | None,
+    tell: Progress,
+) -> tuple[Outcome, Outcome | None, list[Outcome]]:
+    """Eager on the source and on the program, then every platform."""
+
+    def run(spec: PlatformSpec) -> Outcome:
+        return pool.run(spec, subject, program_only, on_stage=lambda stage: tell(spec.name, stage.value))
+
+    tell(baseline.name, "run")
+    eager = run(baseline)
+    eager_program = None
+    if eager.ran is Ran.SOURCE and subject.program is not None:
+        eager_program = pool.run(baseline, subject, program_only=True, runs=1)
+    others = [spec for spec in specs if spec != baseline]
+    outcomes = {spec.name: o for spec, o in zip(others, in_parallel(_jobs(jobs), run, others))}
+    return eager, eager_program, [outcomes.get(spec.name, eager) for spec in specs]
+
+
+def conclude(
+    pool: Pool,
+    subject: Subject,
+    eager: Outcome,
+    eager_program: Outcome | None,
+    outcomes: Sequence[Outcome],
+    tell: Progress,
+) -> tuple[dict[str, Verdict], str]:
+    """Verdicts by platform, and what they were measured against.
+
+    A platform that ran the program is compared with eager on the program, so that what the exporter changed
+    is not blamed on it.
+    """
+    by_program = [o for o in outcomes if o.ran is Ran.PROGRAM]
+    by_source = [o for o in outcomes if o.ran is not Ran.PROGRAM]
+    groups = [(eager, by_source), (eager_program or eager, by_program)]
+    survey, reference = None, "not needed: every platform gave eager's bits"
+    if any(needs_survey(base, group) for base, group in groups):
+        tell("reference", "float64 and noise floor")
+        survey, reference = _survey(pool, subject)
+    verdicts: dict[str, Verdict] = {}
+    for base, group in groups:
+        verdicts |= judge(base, group, survey)
+    return verdicts, reference
+
+
+def probe_all(names: Sequence[str] | None = None, config: Config | None = None) -> dict[str, Probe]:
+    """What every known platform says about itself on this machine."""
+    config = config or load_config(None)
+    specs = [resolve(name, config) for name in names] if names else catalogue(config)
+    with Pool(import_paths()) as pool:
+        return pool.probe(specs)
+
+
+def environment() -> dict[str, str]:
+    """Versions that a reader needs to reproduce a result."""
+    return {
+        "mindgap": mindgap.__version__,
+        "torch": torch.__version__,
+        "python": machine.python_version(),
+        "system": f"{machine.system()} {machine.machine()}",
+    }
+
+
+def _survey(pool: Pool, subject: Subject) -> tuple[Survey | None, str]:
+    found = pool.survey(subject, NOISE_RUNS)
+    if isinstance(found, Death):
+        return None, f"none: the float64 reference could not be made ({found.message})"
+    return Survey.from_message(*found), "eager in float64"
+
+
+def _require(pool: Pool, specs: Sequence[PlatformSpec], jobs: int | None) -> dict[str, Probe]:
+    return dict(zip([spec.name for spec in specs], in_parallel(_jobs(jobs), pool.require, specs)))
+
+
+def _live(
+    model: torch.nn.Module | Callable[..., Any],
+    inputs: Sequence[Any] | Mapping[str, Any] | str | os.PathLike[str] | None,
+    dtype: str | None,
+) -> Loaded:
+    """A module or function from the caller's own process."""
+    from mindgap.corpus.inputs import read_inputs
+    from mindgap.corpus.load import in_dtype
+
+    if inputs is None:
+        raise ModelError("a model given as an object needs inputs", hint="mindgap.check(model, [x, y])")
+    if isinstance(inputs, str | os.PathLike):
+        args, kwargs = read_inputs(Path(inputs))
+    elif isinstance(inputs, Mapping):
+        args, kwargs = (), dict(inputs)
+    else:
+        args, kwargs = ((inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)), {}
+    name = getattr(model, "__name__", type(model).__name__)
+    return in_dtype(Loaded(name=name, args=args, kwargs=kwargs, model=model), dtype)
+
+
+def _pickled(loaded: Loaded, seed: int) -> Source | None:
+    """The live model as bytes for workers that can import its class; None when it cannot be pickled."""
+    try:
+        content = pickle.dumps((loaded.model, loaded.args, loaded.kwargs))
+    except Exception:  # lambdas, local classes, open files: the program runs instead
+        return None
+    return Source(spec=loaded.name, seed=seed, pickled=content)
+
+
+def import_paths() -> list[str]:
+    """Where the user's own modules may live: what is on sys.path beyond the interpreter's installation."""
+    prefixes = (sys.prefix, sys.base_prefix)
+    return [str(Path.cwd()), *(path for path in sys.path if path and not path.startswith(prefixes))]
+
+
+def _exact(eager: Outcome, eager_program: Outcome | None) -> bool | None:
+    from mindgap.execution.serve import same_bits
+
+    if eager_program is None or not (eager.ok and eager_program.ok):
+        return None
+    return same_bits(list(eager.outputs), list(eager_program.outputs))
+
+
+def _check_dtype(dtype: str | None) -> None:
+    allowed = ("float32", "float16", "bfloat16", "float64")
+    if dtype is not None and dtype not in allowed:
+        raise UsageError(f"unknown dtype {dtype!r}", hint=f"one of {', '.join(allowed)}")
+
+
+def _dtype_of(subject: Subject) -> str:
+    """The floating dtype that a model computes in, as far as its tensors tell."""
+    metas: list[TensorMeta] = [meta for meta, _ in (*subject.input_entries, *subject.tensors.values())]
+    floating = [m.dtype for m in metas if m.dtype in _FLOATING]
+    if floating:
+        return max(set(floating), key=floating.count)
+    return metas[0].dtype if metas else "float32"
+
+
+_FLOATING: Final = {name for dtype, name in DTYPE_NAMES.items() if dtype.is_floating_point}
+
+
+def _jobs(jobs: int | None) -> int:
+    return jobs or os.cpu_count() or 1

@@ -1,0 +1,157 @@
+"""Results as documents and rows; pure functions."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from mindgap.records.check import CheckResult, PlatformResult
+from mindgap.records.platform import PlatformSpec, Probe
+from mindgap.records.verdict import Conclusion
+
+CHECK_SCHEMA: Final = "mindgap.check/1"
+PLATFORMS_SCHEMA: Final = "mindgap.platforms/1"
+
+
+def check_document(results: Sequence[CheckResult]) -> dict[str, Any]:
+    """The JSON of `mindgap check`: documented in docs/json.md."""
+    runs = [_run_document(result) for result in results]
+    head = {
+        "schema": CHECK_SCHEMA,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "versions": dict(results[0].versions or {}),
+    }
+    # One run is the document itself; several dtypes are listed, since no platform has one verdict then.
+    return {**head, **runs[0]} if len(runs) == 1 else {**head, "runs": runs}
+
+
+def platforms_document(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe]) -> dict[str, Any]:
+    """The JSON of `mindgap platforms`."""
+    return {
+        "schema": PLATFORMS_SCHEMA,
+        "platforms": {
+            spec.name: {
+                "available": probes[spec.name].available,
+                "version": probes[spec.name].version,
+                "device": probes[spec.name].device,
+                "dtypes": list(probes[spec.name].dtypes),
+                "reason": probes[spec.name].reason,
+                "install": spec.install,
+                "summary": spec.summary,
+            }
+            for spec in specs
+        },
+    }
+
+
+def closing_line(result: CheckResult) -> str:
+    """The check in one sentence."""
+    counts = Counter(item.verdict.conclusion for item in result.platforms.values())
+    parts = []
+    if counts[Conclusion.FAILED]:
+        parts.append(f"{_many(counts[Conclusion.FAILED], 'platform')} could not run it.")
+    if counts[Conclusion.DIVERGES]:
+        parts.append(f"{_many(counts[Conclusion.DIVERGES], 'platform')} diverge{_s(counts[Conclusion.DIVERGES])}.")
+    else:
+        parts.append("Nothing diverges.")
+    for conclusion, words in _ALSO.items():
+        if counts[conclusion]:
+            parts.append(f"{_many(counts[conclusion], 'platform')} {words}.")
+    return " ".join(parts)
+
+
+_ALSO: Final = {
+    Conclusion.HAZARD: "differ only where the behaviour is unspecified",
+    Conclusion.UNSTABLE: "differ from themselves on a second run",
+    Conclusion.UNJUDGED: "could not be judged",
+}
+
+
+def multiple(value: float | None) -> str:
+    """An error as a multiple of rounding: `0.6x`."""
+    if value is None:
+        return ""
+    if math.isinf(value):
+        return "beyond any"
+    return f"{value:.2g}x" if value < 1000 else f"{value:.1e}x"
+
+
+def count(number: int) -> str:
+    """A count of parameters: `11.7 M`."""
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return str(number)
+
+
+def plain_text(text: str) -> str:
+    """Text from a model or a runtime without control characters, so that a terminal shows it as it is."""
+    return "".join(c if c == "\n" or unicodedata.category(c)[0] != "C" else "�" for c in text)
+
+
+def _run_document(result: CheckResult) -> dict[str, Any]:
+    return {
+        "model": result.model,
+        "dtype": result.dtype,
+        "seed": result.seed,
+        "nodes": result.nodes,
+        "parameters": result.parameters,
+        "inputs": dict(result.inputs),
+        "reference": result.reference,
+        "program_exact": result.program_exact,
+        "export_failure": result.export_failure,
+        "eager": {
+            "outcome": result.eager.status.value,
+            "stage": result.eager.stage.value,
+            "message": result.eager.message,
+            "ran": result.eager.ran.value if result.eager.ran else None,
+            "seconds": round(result.eager.total_seconds, 4),
+        },
+        "platforms": {name: _platform_document(item) for name, item in result.platforms.items()},
+        "summary": closing_line(result),
+        "differs": result.differs,
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def _platform_document(item: PlatformResult) -> dict[str, Any]:
+    outcome, verdict = item.outcome, item.verdict
+    return {
+        "outcome": outcome.status.value,
+        "stage": outcome.stage.value,
+        "message": outcome.message,
+        "verdict": verdict.conclusion.value,
+        "kind": verdict.kind.value if verdict.kind else None,
+        "error_over_bound": _finite(verdict.error_over_bound),
+        "eager_error_over_bound": _finite(verdict.eager_error_over_bound),
+        "blame": verdict.blame.value if verdict.blame else None,
+        "worst": verdict.worst,
+        "sentence": verdict.sentence,
+        "rule": verdict.rule,
+        "group": verdict.group,
+        "ran": outcome.ran.value if outcome.ran else None,
+        "stable": outcome.stable,
+        "note": outcome.note,
+        "seconds": round(outcome.total_seconds, 4),
+        "stage_seconds": {stage: round(spent, 4) for stage, spent in outcome.seconds.items()},
+        "version": item.probe.version,
+        "device": item.probe.device,
+        "log_tail": outcome.log_tail,
+    }
+
+
+def _finite(value: float | None) -> float | str | None:
+    """JSON has no infinity: it is written as a string."""
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _s(number: int) -> str:
+    return "s" if number == 1 else ""
