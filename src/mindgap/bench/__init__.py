@@ -1,0 +1,5 @@
+"""What each stage costs.
+
+In: nothing but this machine. Out: a `Measurement` with what was measured, on what, and ratios against a baseline
+of the same run, because absolute times say little on a noisy machine.
+"""

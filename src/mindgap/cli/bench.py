@@ -1,0 +1,40 @@
+"""Measure what each stage costs; every benchmark states what it measured and compares within one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mindgap.bench.measurement import Measurement
+
+app = typer.Typer(no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")]
+Rounds = Annotated[int, typer.Option(help="How often to repeat; the median counts.", min=1)]
+
+
+@app.command("check")
+def check(rounds: Rounds = 3, as_json: AsJson = False) -> None:
+    """What `mindgap check` costs beyond the runtimes' own work, cold and with warm workers."""
+    from mindgap.bench.check import measure
+
+    _show(lambda: measure(rounds), as_json)
+
+
+def _show(measure: Callable[[], Measurement], as_json: bool) -> None:
+    from mindgap.report.console import ProgressLine, show_json, show_line, show_table
+
+    with ProgressLine() as progress:
+        progress("bench", "measuring")
+        found = measure()
+    if as_json:
+        show_json(found.document())
+        return
+    show_line(f"{found.name}: {found.what}")
+    show_line(f"on {found.on}")
+    titles = list(found.rows[0])
+    show_table(titles, [[str(row[title]) for title in titles] for row in found.rows])
+    show_line(found.conclusion)

@@ -1,0 +1,69 @@
+"""Tensors read back are the tensors written, layout included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mindgap.errors import MindgapError, NoSpace
+from mindgap.execution import arena
+from mindgap.records.tensors import DTYPES, byte_view
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> torch.Tensor:
+    shape = draw(st.lists(st.integers(0, 4), max_size=4))
+    dtype = DTYPES[draw(st.sampled_from(sorted(DTYPES)))]
+    count = int(torch.Size(shape).numel()) * dtype.itemsize
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 100)))
+    high = 2 if dtype is torch.bool else 256
+    raw = torch.randint(0, high, (count,), generator=generator, dtype=torch.uint8)
+    tensor = raw.view(dtype).reshape(shape)
+    if len(shape) > 1 and draw(st.booleans()):
+        tensor = tensor.transpose(0, -1)
+    if len(shape) > 0 and draw(st.booleans()):
+        tensor = tensor[..., ::2]
+    if draw(st.booleans()):
+        tensor = tensor.unsqueeze(0).expand(3, *tensor.shape)
+    return tensor
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(tensors(), max_size=4))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, items: list[torch.Tensor]) -> None:
+    path = tmp_path_factory.mktemp("arena") / "file"
+    found = arena.read(path, arena.write(path, items))
+    for got, want in zip(found, items, strict=True):
+        assert got.dtype == want.dtype and got.shape == want.shape
+        assert not want.numel() or got.stride() == want.stride()
+        assert torch.equal(byte_view(got), byte_view(want))
+
+
+def test_a_change_stays_private(tmp_path: Path) -> None:
+    entries = arena.write(tmp_path / "file", [torch.zeros(4)])
+    first, second = (arena.read(tmp_path / "file", entries)[0] for _ in range(2))
+    first.add_(1)
+    assert second.sum() == 0 and arena.read(tmp_path / "file", entries)[0].sum() == 0
+
+
+def test_a_short_file_is_noticed(tmp_path: Path) -> None:
+    entries = arena.write(tmp_path / "file", [torch.zeros(100)])
+    (tmp_path / "file").write_bytes(b"\x00" * 64)
+    with pytest.raises(MindgapError, match="shorter"):
+        arena.read(tmp_path / "file", entries)
+
+
+def test_a_full_disk_is_said_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = tmp_path / "full"
+
+    def open_full(self: Path, *args: object) -> object:
+        return open("/dev/full", "wb", buffering=0)  # noqa: SIM115, PTH123
+
+    monkeypatch.setattr(Path, "open", open_full)
+    with pytest.raises(NoSpace, match="no space left"):
+        arena.write(link, [torch.ones(10)])
+    assert not link.exists()

@@ -1,0 +1,210 @@
+"""Whatever a platform does to its process is an outcome, and the next program is unaffected."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from mindgap.errors import PlatformUnavailable
+from mindgap.execution.pool import Pool
+from mindgap.execution.subject import Subject, make_subject
+from mindgap.program.graph import Input, Node, Program, Ref
+from mindgap.program.inputs import Inputs
+from mindgap.records.outcome import Stage, Status
+from mindgap.records.platform import Limits, PlatformSpec
+from mindgap.records.tensors import TensorMeta
+
+ROOT = Path(__file__).resolve().parents[2]
+META = TensorMeta((4,), "float32", (1,))
+EAGER = PlatformSpec("eager", "mindgap.platforms.eager:Eager")
+
+
+def planted(**limits: float) -> PlatformSpec:
+    return PlatformSpec(
+        "planted",
+        "tests.execution.planted:Planted",
+        env={"PYTHONPATH": str(ROOT)},
+        limits=Limits(**limits),  # type: ignore[arg-type]
+    )
+
+
+def subject(pool: Pool, name: str) -> Subject:
+    program = Program(
+        name, (Input(0, "x", META),), (), (Node(1, "aten.mul.Tensor", (Ref(0), 2), {}, META),), Ref(1)
+    )
+    inputs = Inputs.of((torch.arange(4.0),), {})
+    return make_subject(pool.scratch.new_file("subject"), name, 0, inputs, program, {})
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with Pool() as pool:
+        yield pool
+
+
+def assert_healthy(pool: Pool, spec: PlatformSpec) -> None:
+    outcome = pool.run(spec, subject(pool, "healthy"))
+    assert outcome.ok, outcome
+    assert torch.equal(outcome.outputs[0].tensor, torch.arange(4.0) * 2)
+    assert outcome.stable is True
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "words"),
+    [
+        ("segfault", Status.CRASH, "SIGSEGV"),
+        ("abort", Status.CRASH, "SIGABRT"),
+        ("trap", Status.CRASH, "SIGFPE"),
+        ("leave", Status.CRASH, "exit code 7: the runtime gave up"),
+        ("half", Status.CRASH, "half-written answer"),
+        ("garbage", Status.CRASH, "half-written answer"),
+        ("raise", Status.REJECTED, "expected a positive number"),
+    ],
+)
+def test_a_failure_is_an_outcome_and_the_next_program_runs(
+    pool: Pool, how: str, status: Status, words: str
+) -> None:
+    outcome = pool.run(planted(), subject(pool, how))
+    assert outcome.status is status, outcome
+    assert outcome.stage is Stage.RUN
+    assert words in outcome.message
+    assert_healthy(pool, planted())
+
+
+def test_a_crash_carries_its_stage_and_the_log(pool: Pool) -> None:
+    outcome = pool.run(planted(), subject(pool, "compile-crash"))
+    assert (outcome.status, outcome.stage) == (Status.CRASH, Stage.COMPILE)
+    assert "Fatal Python error: Aborted" in outcome.log_tail
+
+
+def test_cpu_time_is_limited(pool: Pool) -> None:
+    spec = PlatformSpec(**{**planted(cpu_s=1).to_message(), "name": "busy", "limits": Limits(cpu_s=1)})
+    outcome = pool.run(spec, subject(pool, "compute"))
+    assert outcome.status is Status.TIMEOUT, outcome
+    assert "1 s of CPU time" in outcome.message
+
+
+@pytest.mark.parametrize("how", ["sleep", "hold"])
+def test_wall_time_is_limited(how: str) -> None:
+    with Pool() as pool:
+        assert_healthy(pool, planted())  # started before the clock runs
+        spec = planted(wall_s=1)
+        worker = pool._workers["planted"]
+        worker.spec = spec
+        outcome = pool.run(spec, subject(pool, how))
+        assert outcome.status is Status.TIMEOUT, outcome
+        assert "no answer within 1 s" in outcome.message
+        assert_healthy(pool, planted())
+
+
+def test_memory_is_limited() -> None:
+    with Pool() as pool:
+        outcome = pool.run(planted(memory_mb=2048), subject(pool, "allocate"))
+        assert outcome.status is Status.OOM, outcome
+
+
+def test_noise_on_stdout_is_not_an_answer(pool: Pool) -> None:
+    outcome = pool.run(planted(), subject(pool, "chatter"))
+    assert outcome.ok, outcome
+    assert torch.equal(outcome.outputs[0].tensor, torch.arange(4.0) * 2)
+
+
+def test_a_wrong_count_of_outputs_is_kept_as_it_is(pool: Pool) -> None:
+    outcome = pool.run(planted(), subject(pool, "too-few"))
+    assert outcome.ok and outcome.outputs == ()
+
+
+def test_an_adapter_that_cannot_be_imported_is_said(pool: Pool) -> None:
+    with pytest.raises(PlatformUnavailable, match="gone cannot be loaded") as caught:
+        pool.run(PlatformSpec("gone", "no_such_module:Adapter"), subject(pool, "healthy"))
+    assert "no_such_module" in str(caught.value)
+
+
+def test_an_interpreter_without_torch_is_an_outcome(pool: Pool, tmp_path: Path) -> None:
+    fake = tmp_path / "python"
+    fake.write_text("#!/bin/sh\necho 'No module named torch' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    spec = PlatformSpec("bare", "mindgap.platforms.eager:Eager", python=str(fake))
+    outcome = pool.run(spec, subject(pool, "healthy"))
+    assert outcome.status is Status.CRASH
+    assert "No module named torch" in outcome.message
+
+
+def test_nothing_is_left_after_close() -> None:
+    with Pool() as pool:
+        assert_healthy(pool, planted())
+        assert pool.run(planted(), subject(pool, "child")).ok
+        group = pool._workers["planted"]._process.pid
+        scratch = pool.scratch.path
+        assert scratch.exists()
+    assert _wait_until_gone(group)
+    assert not scratch.exists()
+
+
+@pytest.mark.parametrize("how", ["healthy", "hold"])
+def test_no_worker_outlives_a_killed_parent(how: str) -> None:
+    """Also when a runtime hangs while it holds the interpreter lock."""
+    code = (
+        "import sys, threading, time\n"
+        "from mindgap.execution.pool import Pool\n"
+        "from tests.execution.test_pool import planted, subject\n"
+        "pool = Pool()\n"
+        "pool.run(planted(), subject(pool, 'healthy'))\n"
+        "print(pool._workers['planted']._process.pid, flush=True)\n"
+        f"pool.run(planted(), subject(pool, {how!r}))\n"
+        "print('idle', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    group = int(parent.stdout.readline())
+    if how == "healthy":
+        assert parent.stdout.readline().strip() == "idle"
+    else:
+        time.sleep(1)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    assert _wait_until_gone(group)
+    with Pool():  # the next session removes what the killed one left behind
+        pass
+    assert not list(Path("/dev/shm").glob(f"mindgap-{parent.pid}-*"))
+
+
+def test_an_interrupt_ends_the_workers() -> None:
+    code = (
+        "from mindgap.execution.pool import Pool\n"
+        "from tests.execution.test_pool import planted, subject\n"
+        "with Pool() as pool:\n"
+        "    pool.run(planted(), subject(pool, 'healthy'))\n"
+        "    print(pool._workers['planted']._process.pid, flush=True)\n"
+        "    pool.run(planted(), subject(pool, 'sleep'))\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    group = int(parent.stdout.readline())
+    time.sleep(1)
+    parent.send_signal(signal.SIGINT)
+    _, errors = parent.communicate(timeout=30)
+    assert "KeyboardInterrupt" in errors
+    assert _wait_until_gone(group)
+
+
+def _wait_until_gone(group: int, seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
