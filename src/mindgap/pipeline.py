@@ -6,8 +6,8 @@ hands the result of one to the next.
 
 from __future__ import annotations
 
+import copy
 import os
-import pickle
 import platform as machine
 import sys
 import time
@@ -18,6 +18,9 @@ from typing import Any, Final
 import torch
 
 import mindgap
+from mindgap.corpus.casting import in_precision
+from mindgap.corpus.handed import hand_over
+from mindgap.corpus.inputs import check_fit, read_inputs
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import ModelError, UsageError
 from mindgap.execution.build import subject_of
@@ -30,7 +33,7 @@ from mindgap.records.check import CheckResult, PlatformResult
 from mindgap.records.outcome import Outcome, Ran
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.source import Source
-from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
+from mindgap.records.tensors import DTYPE_NAMES, TensorMeta, same_outputs
 from mindgap.records.verdict import Verdict
 from mindgap.verdicts.judge import judge, needs_survey
 from mindgap.verdicts.survey import Survey
@@ -184,7 +187,7 @@ def environment() -> dict[str, str]:
     """Versions that a reader needs to reproduce a result."""
     return {
         "mindgap": mindgap.__version__,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "python": machine.python_version(),
         "system": f"{machine.system()} {machine.machine()}",
     }
@@ -207,9 +210,6 @@ def _live(
     dtype: str | None,
 ) -> Loaded:
     """A module or function from the caller's own process."""
-    from mindgap.corpus.inputs import read_inputs
-    from mindgap.corpus.load import in_dtype
-
     if inputs is None:
         raise ModelError("a model given as an object needs inputs", hint="mindgap.check(model, [x, y])")
     if isinstance(inputs, str | os.PathLike):
@@ -219,16 +219,16 @@ def _live(
     else:
         args, kwargs = ((inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)), {}
     name = getattr(model, "__name__", type(model).__name__)
-    return in_dtype(Loaded(name=name, args=args, kwargs=kwargs, model=model), dtype)
+    own = copy.deepcopy(model) if dtype is not None and isinstance(model, torch.nn.Module) else model
+    loaded = in_precision(Loaded(name=name, args=args, kwargs=kwargs, model=own), dtype)
+    check_fit(loaded)
+    return loaded
 
 
 def _pickled(loaded: Loaded, seed: int) -> Source | None:
     """The live model as bytes for workers that can import its class; None when it cannot be pickled."""
-    try:
-        content = pickle.dumps((loaded.model, loaded.args, loaded.kwargs))
-    except Exception:  # lambdas, local classes, open files: the program runs instead
-        return None
-    return Source(spec=loaded.name, seed=seed, pickled=content)
+    content = hand_over(loaded.model, loaded.args, loaded.kwargs)
+    return None if content is None else Source(spec="", seed=seed, pickled=content)
 
 
 def import_paths() -> list[str]:
@@ -238,11 +238,9 @@ def import_paths() -> list[str]:
 
 
 def _exact(eager: Outcome, eager_program: Outcome | None) -> bool | None:
-    from mindgap.execution.serve import same_bits
-
     if eager_program is None or not (eager.ok and eager_program.ok):
         return None
-    return same_bits(list(eager.outputs), list(eager_program.outputs))
+    return same_outputs(eager.outputs, eager_program.outputs)
 
 
 def _check_dtype(dtype: str | None) -> None:

@@ -11,7 +11,7 @@ import traceback
 
 import typer
 
-from mindgap.errors import MindgapError, UsageError
+from mindgap.errors import MindgapError
 
 EXIT_DIFFERENCES, EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 1, 2, 3, 130
 
@@ -64,7 +64,7 @@ def main() -> None:
         from mindgap.report.console import show_error
 
         show_error(error)
-        sys.exit(EXIT_USAGE if isinstance(error, UsageError) or error.hint or error.where else EXIT_USAGE)
+        sys.exit(EXIT_USAGE)
     except Exception:
         _report_bug()
         sys.exit(EXIT_INTERNAL)

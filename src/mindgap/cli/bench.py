@@ -21,15 +21,23 @@ def check(rounds: Rounds = 3, as_json: AsJson = False) -> None:
     """What `mindgap check` costs beyond the runtimes' own work, cold and with warm workers."""
     from mindgap.bench.check import measure
 
-    _show(lambda: measure(rounds), as_json)
+    _show(lambda _: measure(rounds), as_json)
 
 
-def _show(measure: Callable[[], Measurement], as_json: bool) -> None:
+@app.command("roundtrip")
+def roundtrip(as_json: AsJson = False) -> None:
+    """Over forty real models: the share that becomes a program and gives the source's bits."""
+    from mindgap.bench.roundtrip import measure
+
+    _show(measure, as_json)
+
+
+def _show(measure: Callable[[Callable[[str, str], None]], Measurement], as_json: bool) -> None:
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table
 
     with ProgressLine() as progress:
         progress("bench", "measuring")
-        found = measure()
+        found = measure(progress)
     if as_json:
         show_json(found.document())
         return

@@ -49,12 +49,15 @@ def command(
     trust: Annotated[
         bool, typer.Option("--trust", help="Allow reading files that can execute code (pickles).")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(help="Platforms at work at the same time. Default: cores.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Platforms at work at the same time. Default: cores.")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the result as JSON; - for standard output.", metavar="FILE")
+        Path | None,
+        typer.Option("--json", help="Write the result as JSON; - for standard output.", metavar="FILE"),
     ] = None,
 ) -> None:
     from mindgap.errors import UsageError

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from mindgap.errors import MindgapError, NoSpace
-from mindgap.records.tensors import DTYPES, TensorMeta, with_stride
+from mindgap.records.tensors import DTYPES, TensorMeta, byte_view, with_stride
 
 Entry: TypeAlias = tuple[TensorMeta, int]
 """Where a tensor lies in the file: what it is, and its offset."""
@@ -29,7 +29,7 @@ def write(path: Path, tensors: Sequence[torch.Tensor]) -> list[Entry]:
                 offset = -(-file.tell() // ALIGNMENT) * ALIGNMENT
                 file.seek(offset)
                 entries.append((TensorMeta.of(tensor), offset))
-                file.write(_bytes_of(tensor))
+                file.write(byte_view(tensor).numpy().data)
     except OSError as error:
         path.unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -69,8 +69,3 @@ def _view(buffer: np.ndarray[Any, np.dtype[np.uint8]], meta: TensorMeta, offset:
 
 def _empty(meta: TensorMeta) -> torch.Tensor:
     return torch.empty_strided(meta.shape, meta.stride, dtype=DTYPES[meta.dtype])
-
-
-def _bytes_of(tensor: torch.Tensor) -> memoryview:
-    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    return memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else memoryview(b"")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import traceback
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from mindgap.corpus.export import export, prepare
-from mindgap.corpus.inputs import check_fit, read_inputs
+from mindgap.corpus.inputs import check_fit, read_inputs, with_inputs
 from mindgap.corpus.load import load
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import MindgapError
@@ -24,9 +23,8 @@ def build_subject(source: Source, inputs_file: str | None, path: Path) -> Subjec
     """Load and export a model in this process; a model that cannot be exported is still a subject."""
     loaded = load(source)
     if inputs_file is not None:
-        args, kwargs = read_inputs(Path(inputs_file))
-        check_fit(loaded, args, kwargs)
-        loaded = replace(loaded, args=args, kwargs=kwargs)
+        loaded = with_inputs(loaded, *read_inputs(Path(inputs_file)), dtype=source.dtype)
+    check_fit(loaded)
     return subject_of(loaded, source if loaded.model is not None else None, source.seed, path)
 
 

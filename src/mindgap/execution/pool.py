@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -94,13 +94,14 @@ class Pool:
         return result["survey"], self._fetch(file, result["entries"])
 
     def probe(self, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
-        """Ask platforms about themselves: together where they share an interpreter, alone after a crash."""
+        """Ask platforms about themselves: together where they share interpreter and environment, alone after a crash."""
         found: dict[str, Probe] = {}
-        groups: dict[str | None, list[PlatformSpec]] = {}
+        groups: dict[str, list[PlatformSpec]] = {}
         for spec in specs:
-            groups.setdefault(spec.python, []).append(spec)
-        for python, members in groups.items():
-            host = PlatformSpec(name=f"probe:{python}", adapter=HOST.adapter, python=python)
+            groups.setdefault(repr((spec.python, sorted(spec.env.items()))), []).append(spec)
+        for key, members in groups.items():
+            first = members[0]
+            host = replace(HOST, name=f"probe {key}", python=first.python, env=first.env)
             found |= self._probe_together(host, members)
         return found
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import itertools
 import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Final
+
+from mindgap.errors import NoSpace, UsageError
 
 PREFIX: Final = "mindgap-"
 
@@ -19,7 +22,16 @@ class Scratch:
     def __init__(self) -> None:
         base = _base()
         _sweep(base)
-        self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
+        try:
+            self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
+        except OSError as error:
+            kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else UsageError
+            raise kind(
+                "there is no place for the files that workers share",
+                where=str(base),
+                cause=error.strerror,
+                hint="set MINDGAP_SCRATCH to a directory that exists and has space",
+            ) from error
         self._numbers = itertools.count()
         # A foreign interpreter finds this package, and nothing else of ours, through this link.
         self.package_root = self.path / "package"

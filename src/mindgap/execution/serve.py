@@ -23,7 +23,7 @@ from mindgap.platforms.messages import first_cause
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import Limits, PlatformSpec
 from mindgap.records.source import Source
-from mindgap.records.tensors import NamedTensor
+from mindgap.records.tensors import NamedTensor, same_outputs
 
 
 class Server:
@@ -61,7 +61,7 @@ class Server:
         sys.path.extend(path for path in import_paths if path not in sys.path)
         torch.set_num_threads(int(str(described.options.get("threads", 1))))
         self._platform = load_adapter(described)
-        return {"torch": torch.__version__, "python": sys.version.split()[0]}
+        return {"torch": str(torch.__version__), "python": sys.version.split()[0]}
 
     def do_probe(self, specs: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """What these platforms of this interpreter say about themselves."""
@@ -118,7 +118,7 @@ class Server:
         stable = None
         for _ in range(runs - 1):
             again = self._one_run(prepared, task, clock)
-            stable = (stable is not False) and same_bits(outputs, again)
+            stable = (stable is not False) and same_outputs(outputs, again)
         return prepared, outputs, stable
 
     def _one_run(self, prepared: Prepared, task: Task, clock: StageClock) -> list[NamedTensor]:
@@ -163,12 +163,12 @@ class Server:
         start = time.perf_counter()
         if program is not None:
             found = survey((program, tensors), inputs, described.seed, runs)
-        elif described.source is not None:
-            loaded = load_source(described.source)
+        else:
+            loaded = load_source(described.source) if described.source else None
+            if loaded is None or loaded.model is None:
+                raise MindgapError("there is neither a program nor a source to survey")
             _restore_state(loaded, described.state, tensors)
             found = survey(loaded.model, inputs, described.seed, runs)
-        else:
-            raise MindgapError("there is neither a program nor a source to survey")
         message, result = found.to_message()
         entries = arena.write(Path(file), result)
         return {"survey": message, "entries": entries, "seconds": time.perf_counter() - start}
@@ -188,12 +188,6 @@ class Server:
 
 def load_source(source: Source) -> Loaded:
     """The user's own model, made again in this process."""
-    if source.pickled is not None:
-        import pickle
-
-        # Bytes that the user's own process made from its own live object; never read from a file.
-        model, args, kwargs = pickle.loads(source.pickled)
-        return Loaded(name=source.spec, args=args, kwargs=kwargs, model=model)
     from mindgap.corpus.load import load
 
     return load(source)
@@ -211,19 +205,3 @@ def _restore_state(
             if name not in own or own[name].shape != tensors[identity].shape:
                 raise MindgapError(f"the model made here has no {name} of the same shape")
             own[name].copy_(tensors[identity])
-
-
-def same_bits(first: list[NamedTensor], second: list[NamedTensor]) -> bool:
-    """Whether two runs gave the same names, dtypes, shapes and bits."""
-    if [item.name for item in first] != [item.name for item in second]:
-        return False
-    return all(_same_tensor(a.tensor, b.tensor) for a, b in zip(first, second))
-
-
-def _same_tensor(first: torch.Tensor, second: torch.Tensor) -> bool:
-    if first.dtype != second.dtype or first.shape != second.shape:
-        return False
-    if not first.numel():
-        return True
-    a, b = (t.contiguous().reshape(-1).view(torch.uint8) for t in (first, second))
-    return torch.equal(a, b)

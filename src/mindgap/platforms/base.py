@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -43,13 +43,20 @@ class Task:
 class StageClock:
     """Knows the stage at hand, so that a failure carries it, and the time that each stage took."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_stage: Callable[[Stage], None] | None = None) -> None:
         self.current = Stage.LOAD
         self.seconds: dict[str, float] = {}
+        self._on_stage = on_stage
+
+    def enter(self, stage: Stage) -> None:
+        """From here on a failure, or the death of the process, belongs to this stage."""
+        self.current = stage
+        if self._on_stage is not None:
+            self._on_stage(stage)
 
     @contextlib.contextmanager
     def __call__(self, stage: Stage) -> Iterator[None]:
-        self.current = stage
+        self.enter(stage)
         start = time.perf_counter()
         try:
             yield
@@ -91,6 +98,10 @@ class Platform(ABC):
     profiles: ClassVar[Mapping[str, Profile]] = {}
     devices: ClassVar[Mapping[str, str]] = {}
     """Devices beyond the default one, each with the command that would make it available."""
+    options: ClassVar[Mapping[str, str]] = {}
+    """Options that a profile or mindgap.toml may set, each with its meaning."""
+    runs_source: ClassVar[bool] = False
+    """Whether it can run the user's own module; other runtimes need the exported program."""
 
     def __init__(self, spec: PlatformSpec) -> None:
         self.spec = spec
@@ -109,8 +120,9 @@ class Platform(ABC):
 
 
 _UNSUPPORTED_WORDS = (
-    "not implemented for", "not implemented", "not supported", "unsupported", "no conversion rule", "no decomposition",
-    "could not find an implementation", "opconversionfailure", "not_implemented", "is not currently",
+    "not implemented for", "not implemented", "not supported", "unsupported", "no conversion rule",
+    "no decomposition", "could not find an implementation", "opconversionfailure", "not_implemented",
+    "is not currently",
 )  # fmt: skip
 _MEMORY_WORDS = ("can't allocate memory", "out of memory", "bad_alloc", "cannot allocate memory")
 

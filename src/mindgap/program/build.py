@@ -229,6 +229,8 @@ def _is_getitem_of_inlined(fx_node: FxNode, args: tuple[Argument, ...]) -> bool:
 
 
 def _target_name(target: Any) -> str:
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
     return str(getattr(target, "__name__", target)).split(".")[-1] if callable(target) else str(target)
 
 

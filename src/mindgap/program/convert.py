@@ -21,7 +21,7 @@ def to_graph_module(program: Program, constants: Tensors, functional: bool = Fal
     changed inputs are returned after the outputs. Exporters of other runtimes want that.
     """
     owner = torch.nn.Module()
-    graph = Graph(owner)
+    graph = Graph()
     values: dict[int, Any] = {}
     changed = changed_inputs(program) if functional else []
     for item in program.inputs:

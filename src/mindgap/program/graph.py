@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from mindgap.records.tensors import TensorMeta
+from mindgap.records.tensors import TensorMeta, byte_view
 
 Argument: TypeAlias = Any
 """A literal, a `Ref`, or a list, tuple or dict of arguments."""
@@ -74,6 +74,10 @@ class Program:
     outputs: Argument
     """References and literals in the nesting that the source model returned."""
 
+    def given(self) -> list[Input | Constant]:
+        """What exists before the first node runs."""
+        return [*self.inputs, *self.constants]
+
     def output_leaves(self) -> list[tuple[str, Argument]]:
         """Outputs in flat order, named by their path."""
         return [(name or "output", value) for name, value in leaves(self.outputs) if value is not None]
@@ -114,12 +118,8 @@ def references(node: Node) -> list[int]:
 def digest(tensor: torch.Tensor) -> str:
     """The content of a tensor as 24 hex digits: values, shape, strides and element type."""
     meta = TensorMeta.of(tensor)
-    flat = tensor.detach().contiguous().reshape(-1)
-    if flat.is_conj() or flat.is_neg():
-        flat = flat.resolve_conj().resolve_neg()
     content = hashlib.blake2b(repr((meta.shape, meta.dtype, meta.stride)).encode(), digest_size=12)
-    if flat.numel():
-        content.update(memoryview(flat.view(torch.uint8).numpy()))
+    content.update(byte_view(tensor).numpy().data)
     return content.hexdigest()
 
 

@@ -67,10 +67,7 @@ def name_of(target: object) -> str | None:
         name = f"{target.namespace}.{target._schema.name.split('::')[1]}.{target._overloadname}"
         allowed = target.namespace in NAMESPACES and not name.startswith(FORBIDDEN)
         return name if allowed else None
-    try:
-        return _SCALAR_NAMES.get(target)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+    return _SCALAR_NAMES.get(target) if callable(target) else None
 
 
 UNDECLARED_WRITES: Final = {
@@ -107,4 +104,6 @@ def may_alias(name: str) -> bool:
         return True
     if any(result.alias_info is not None for result in function._schema.returns):
         return True
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CompositeImplicitAutograd"))
+    schema = function._schema
+    qualified = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(qualified, "CompositeImplicitAutograd"))

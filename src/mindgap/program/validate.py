@@ -28,7 +28,7 @@ def check_references(program: Program, where: str = "program") -> None:
             raise CorruptProgram(f"{what} reuses the id %{identity}", where=where)
         known.add(identity)
 
-    for item in (*program.inputs, *program.constants):
+    for item in program.given():
         define(item.id, item.name)
     for node in program.nodes:
         for reference in references(node):
@@ -60,7 +60,7 @@ def check_operators(program: Program, where: str = "program") -> None:
 
 def check_metas(program: Program, where: str = "program") -> None:
     """Shape propagation on meta tensors gives the shapes and dtypes that the nodes record."""
-    values: dict[int, Any] = {item.id: _on_meta(item.meta) for item in (*program.inputs, *program.constants)}
+    values: dict[int, Any] = {item.id: _on_meta(item.meta) for item in program.given()}
     for node in program.nodes:
         try:
             value = _propagate(node, values)

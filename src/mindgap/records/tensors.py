@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +11,7 @@ import torch
 DTYPES: Final[dict[str, torch.dtype]] = {
     name: getattr(torch, name)
     for name in (
-        "float64", "float32", "float16", "bfloat16", "complex128", "complex64", "complex32",
+        "float64", "float32", "float16", "bfloat16", "complex128", "complex64",
         "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool",
         "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
     )
@@ -47,6 +48,22 @@ class NamedTensor:
     """The layout that the platform really returned, where the tensor here is a compact copy."""
 
 
+def byte_view(tensor: torch.Tensor) -> torch.Tensor:
+    """The values of a tensor, in order, as a flat tensor of bytes."""
+    compact = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    if not compact.numel():
+        return torch.empty(0, dtype=torch.uint8)
+    # One element counts as contiguous whatever its stride, but cannot be viewed as bytes then.
+    return compact.as_strided((compact.numel(),), (1,)).view(torch.uint8)
+
+
+def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two tensors have the same dtype, shape and bits; NaNs are compared like any other bits."""
+    if first.dtype != second.dtype or first.shape != second.shape:
+        return False
+    return torch.equal(byte_view(first), byte_view(second))
+
+
 def with_stride(tensor: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
     """The same values in another layout, overlapping layouts included."""
     room = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, stride)) if tensor.numel() else 0
@@ -58,3 +75,10 @@ def with_stride(tensor: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
                      for size, step in zip(tensor.shape, stride))  # fmt: skip
         layout[once].copy_(tensor[once])
     return storage.as_strided(tensor.shape, stride)
+
+
+def same_outputs(first: Sequence[NamedTensor], second: Sequence[NamedTensor]) -> bool:
+    """Whether two runs gave the same names, dtypes, shapes and bits."""
+    if [item.name for item in first] != [item.name for item in second]:
+        return False
+    return all(same_bits(a.tensor, b.tensor) for a, b in zip(first, second))

@@ -110,7 +110,7 @@ def show_platforms(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe]) -
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for title in ("platform", "available", "version", "device", "dtypes, or why not"):
         table.add_column(title, overflow="fold", no_wrap=title in ("platform", "available"))
-    for spec in specs:
+    for spec in sorted(specs, key=lambda spec: (not probes[spec.name].available, spec.name)):
         probe = probes[spec.name]
         if probe.available:
             cells = [Text("yes", style="green"), Text(probe.version), Text(probe.device)]

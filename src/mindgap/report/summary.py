@@ -55,7 +55,9 @@ def closing_line(result: CheckResult) -> str:
     if counts[Conclusion.FAILED]:
         parts.append(f"{_many(counts[Conclusion.FAILED], 'platform')} could not run it.")
     if counts[Conclusion.DIVERGES]:
-        parts.append(f"{_many(counts[Conclusion.DIVERGES], 'platform')} diverge{_s(counts[Conclusion.DIVERGES])}.")
+        parts.append(
+            f"{_many(counts[Conclusion.DIVERGES], 'platform')} diverge{_s(counts[Conclusion.DIVERGES])}."
+        )
     else:
         parts.append("Nothing diverges.")
     for conclusion, words in _ALSO.items():

@@ -1,0 +1,16 @@
+"""Loading a model, whatever a user calls it."""
+
+from __future__ import annotations
+
+import torch
+
+from mindgap.corpus import registry
+from mindgap.corpus.loaded import Loaded
+from mindgap.records.source import Source
+
+
+def load(source: Source) -> Loaded:
+    """The model that a spec names, with inputs that fit it; raises ModelError or Untrusted."""
+    model_source = registry.find(source)
+    torch.manual_seed(source.seed)
+    return model_source.load(source)

@@ -1,0 +1,29 @@
+"""`model.mgp`: a program that mindgap wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mindgap.corpus import casting, files, inputs
+from mindgap.corpus.loaded import Loaded
+from mindgap.corpus.registry import ModelSource, register
+from mindgap.program import codec
+from mindgap.records.source import Source
+
+
+@register
+class ProgramFile(ModelSource):
+    """A program file with its constants beside it."""
+
+    forms = ("model.mgp",)
+
+    def claims(self, spec: str, directory: Path) -> bool:
+        return spec.endswith(".mgp")
+
+    def load(self, source: Source) -> Loaded:
+        path = files.resolve(source.spec, source.directory)
+        files.read(path)
+        program, constants = codec.load(path)
+        args = inputs.of_program(program, source.seed)
+        loaded = Loaded(path.name, args, {}, program=program, constants=constants)
+        return casting.in_precision(loaded, source.dtype)

@@ -1,0 +1,70 @@
+"""Which model sources there are, and which of them a spec belongs to."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from mindgap.corpus.loaded import Loaded
+from mindgap.errors import ModelError
+from mindgap.records.source import Source
+
+
+class ModelSource(ABC):
+    """One way to name a model; a file of this package registers it with `@register`."""
+
+    forms: ClassVar[tuple[str, ...]]
+    """How a user writes it, as shown when a spec is not understood."""
+
+    @abstractmethod
+    def claims(self, spec: str, directory: Path) -> bool:
+        """Whether the spec is of this source's form, whether or not the model exists."""
+
+    @abstractmethod
+    def load(self, source: Source) -> Loaded:
+        """The model with inputs that fit it; raises ModelError or Untrusted."""
+
+
+_SOURCES: dict[str, ModelSource] = {}
+Registered = TypeVar("Registered", bound=type[ModelSource])
+
+
+def register(source: Registered) -> Registered:
+    """Class decorator: the source takes part in `find`."""
+    _SOURCES[f"{source.__module__}.{source.__name__}"] = source()
+    return source
+
+
+@functools.cache
+def discover() -> tuple[ModelSource, ...]:
+    """Every model source of this package, in the order of their file names."""
+    package = importlib.import_module("mindgap.corpus")
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
+        importlib.import_module(f"mindgap.corpus.{module.name}")
+    return tuple(_SOURCES[name] for name in sorted(_SOURCES))
+
+
+def find(source: Source) -> ModelSource:
+    """The model source that a spec belongs to; raises ModelError that lists the forms."""
+    directory = Path(source.directory)
+    for candidate in discover():
+        if candidate.claims(source.spec, directory):
+            return candidate
+    forms = ", ".join(form for item in discover() for form in item.forms)
+    raise ModelError(
+        f"{source.spec!r} does not name a model",
+        cause=_why_not(directory / source.spec) if source.spec else "the spec is empty",
+        hint=f"write one of: {forms}",
+    )
+
+
+def _why_not(path: Path) -> str | None:
+    if path.is_dir():
+        return f"the directory {path} has no config.json"
+    if path.is_file():
+        return f"files that end in {path.suffix or 'nothing'} are not models"
+    return None

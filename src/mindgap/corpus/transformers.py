@@ -1,0 +1,168 @@
+"""`transformers:TYPE` and `transformers:TYPE:HEAD`: an architecture made tiny, with living weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from mindgap.corpus import casting, files, library, model_inputs, shrink, weights
+from mindgap.corpus.inputs import first_line
+from mindgap.corpus.loaded import Loaded
+from mindgap.corpus.registry import ModelSource, register
+from mindgap.errors import ModelError
+from mindgap.records.source import Source
+
+PREFIX: Final = "transformers:"
+MOST_PARAMETERS: Final = 80_000_000
+"""A configuration that could not be made tiny is used only when the model stays below this."""
+_RECIPES: Final[tuple[Callable[[Any], dict[str, Any]], ...]] = (
+    shrink.shrink,
+    shrink.with_sections,
+    shrink.shallow,
+    dict,
+)
+"""Ways to make a configuration, the smallest first; the last takes it as published."""
+
+
+@register
+class TransformersModel(ModelSource):
+    """A configuration of transformers, shrunk by recipe; nothing is downloaded."""
+
+    forms = ("transformers:TYPE", "transformers:TYPE:HEAD")
+
+    def claims(self, spec: str, directory: Path) -> bool:
+        return spec.startswith(PREFIX)
+
+    def load(self, source: Source) -> Loaded:
+        transformers = library.import_library("transformers")
+        kind, _, head = source.spec.removeprefix(PREFIX).partition(":")
+        config_class, model_class = _find(transformers, kind, head)
+        with library.quiet(), library.offline():
+            model, call = _first_that_runs(config_class, model_class, source)
+        return casting.in_precision(Loaded(source.spec, (), call, model=model), source.dtype)
+
+
+def _find(transformers: Any, kind: str, head: str) -> tuple[Any, Any]:
+    """The configuration and model classes of a type and a head, or a ModelError with the nearest name."""
+    types = heads_by_type(transformers)
+    if kind not in types:
+        found = files.nearest(kind, sorted(types))
+        raise ModelError(
+            f"transformers has no model type {kind!r}",
+            hint=f"did you mean transformers:{found}?" if found else None,
+        )
+    heads = types[kind]
+    wanted = head.replace("_", "-").lower()
+    name = head if head in heads.values() else heads.get(wanted) if head else next(iter(heads.values()))
+    if name is None:
+        found = files.nearest(wanted, list(heads)) or files.nearest(head, list(heads.values()))
+        raise ModelError(
+            f"transformers has no head {head!r} for {kind}",
+            cause=f"it has {', '.join(heads)}",
+            hint=f"did you mean transformers:{kind}:{found}?" if found else None,
+        )
+    return transformers.AutoConfig.for_model(kind).__class__, getattr(transformers, name)
+
+
+def heads_by_type(transformers: Any) -> dict[str, dict[str, str]]:
+    """Model classes by type and short head name, the base model first, from the library's own tables."""
+    auto = transformers.models.auto.modeling_auto
+    tables = [name for name in dir(auto) if re.fullmatch(r"MODEL(_FOR_\w+)?_MAPPING_NAMES", name)]
+    tables.sort(key=lambda name: name != "MODEL_MAPPING_NAMES")
+    types: dict[str, dict[str, str]] = {}
+    for table in tables:
+        head = table.removeprefix("MODEL_").removesuffix("MAPPING_NAMES").removeprefix("FOR_")
+        for kind, names in getattr(auto, table).items():
+            first, *others = [names] if isinstance(names, str) else names
+            types.setdefault(kind, {}).setdefault(head.strip("_").replace("_", "-").lower() or "base", first)
+            for name in (first, *others):
+                types[kind].setdefault(short_name(name), name)
+    return types
+
+
+def short_name(class_name: str) -> str:
+    """`BertForMaskedLM` as `masked-lm`; a class without a head is `base`."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", class_name.partition("For")[2])
+    return words.lower() or "base"
+
+
+def _first_that_runs(config_class: Any, model_class: Any, source: Source) -> tuple[torch.nn.Module, dict[str, Any]]:
+    """The smallest configuration with the likeliest inputs that really runs."""
+    failure: Exception | None = None
+    for recipe in _RECIPES:
+        try:
+            config = _configured(config_class, recipe)
+            model = _build(model_class, config, source.seed)
+        except Exception as error:  # a configuration whose numbers do not fit each other
+            failure = failure or error
+            continue
+        try:
+            return model, first_fitting_call(model, config, source.seed)
+        except ModelError as error:
+            failure = failure or error
+    raise ModelError(
+        f"{source.spec} could not be made small",
+        cause=first_line(failure) if failure else None,
+        hint="write a factory with a configuration of your own, and name it: file.py:factory",
+    ) from failure
+
+
+def first_fitting_call(model: torch.nn.Module, config: Any, seed: int) -> dict[str, Any]:
+    """The likeliest inputs that a model accepts; raises ModelError when none does."""
+    failure: Exception | None = None
+    for call in model_inputs.calls(model, config, seed):
+        try:
+            torch.manual_seed(seed)
+            with torch.no_grad():
+                model(**call)
+            return call
+        except Exception as error:  # a wrong guess raises whatever the model's code raises
+            failure = failure or error
+    name = type(model).__name__
+    raise ModelError(
+        f"no inputs could be made for {name}",
+        cause=first_line(failure) if failure else None,
+        hint="give them with --inputs",
+    ) from failure
+
+
+def _configured(config_class: Any, recipe: Callable[[Any], dict[str, Any]]) -> Any:
+    settings = recipe(config_class().to_dict())
+    try:
+        config = config_class.from_dict(settings)
+    except Exception:  # private entries are derived ones, which some classes do not take back
+        public = {key: value for key, value in settings.items() if not key.startswith("_")}
+        config = config_class.from_dict(public)
+    for part in _parts(config):
+        part.use_cache = False
+        # The default calls another kernel when it is traced, and an operator of transformers' own.
+        part._experts_implementation = "batched_mm"
+        for name in ("pad_token_id", "eos_token_id", "bos_token_id", "sep_token_id"):
+            token, size = getattr(part, name, None), getattr(part, "vocab_size", None)
+            if isinstance(token, int) and isinstance(size, int) and token >= size:
+                setattr(part, name, 0)
+    return config
+
+
+def _parts(config: Any) -> Iterator[Any]:
+    """A configuration and those inside it."""
+    yield config
+    for name in getattr(config, "sub_configs", {}):
+        part = getattr(config, name, None)
+        if part is not None and not isinstance(part, dict):
+            yield from _parts(part)
+
+
+def _build(model_class: Any, config: Any, seed: int) -> torch.nn.Module:
+    with torch.device("meta"):
+        count = sum(parameter.numel() for parameter in model_class(config).parameters())
+    if count > MOST_PARAMETERS:
+        raise ModelError(f"{model_class.__name__} has {count} parameters, more than {MOST_PARAMETERS}")
+    torch.manual_seed(seed)
+    model: torch.nn.Module = model_class(config)
+    weights.enliven(model, seed)
+    return model.eval()

@@ -1,0 +1,143 @@
+"""Runtimes that read an exported program: bits in, bits out, names restored."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.export import ExportedProgram
+
+from mindgap.platforms.base import Prepared, StageClock, StageFailure, Task
+from mindgap.platforms.torch_run import Numbers, number, same_bits
+from mindgap.program.convert import changed_inputs, to_exported
+from mindgap.program.graph import Program, Ref
+from mindgap.records.outcome import Ran, Stage, Status
+from mindgap.records.tensors import DTYPE_NAMES, NamedTensor
+
+Infer: TypeAlias = Callable[[list[torch.Tensor]], list[torch.Tensor]]
+"""The runtime itself: compact input tensors in the program's order to its outputs in order."""
+
+_BITS: Final = {
+    torch.bfloat16: torch.uint16, torch.complex32: torch.uint32,
+    **{dtype: torch.uint8 for dtype, name in DTYPE_NAMES.items() if name.startswith("float8")},
+}  # fmt: skip
+"""Element types that numpy does not know, with one of the same size that it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A task as an exported program, and what it takes and returns."""
+
+    program: Program
+    exported: ExportedProgram
+    placeholders: tuple[str, ...]
+    """Names of the inputs in the exported graph, in the program's order."""
+    results: tuple[torch.Tensor, ...]
+    """Fake tensors with the shape and element type of each result."""
+
+
+def export(task: Task, clock: StageClock) -> Export:
+    """The task's program as torch.export makes it from scratch: runtimes may change what they are given."""
+    with clock(Stage.EXPORT), quiet():
+        if task.program is None:
+            raise StageFailure(Status.UNSUPPORTED, "the model could not be exported")
+        exported = to_exported(task.program, task.constants, [item.tensor for item in task.inputs.tensors])
+        returned = next(node for node in exported.graph.nodes if node.op == "output").args[0]
+        return Export(
+            task.program,
+            exported,
+            tuple(exported.graph_signature.user_inputs),
+            tuple(node.meta["val"] for node in returned),
+        )
+
+
+class ExportedRun(Prepared):
+    """A program in a runtime that only knows flat lists of tensors."""
+
+    ran = Ran.PROGRAM
+
+    def __init__(self, task: Task, export: Export, infer: Infer, *kept_alive: object) -> None:
+        self._task = task
+        self._export = export
+        self._infer = infer
+        self._kept_alive = kept_alive
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
+        given = [tensor.detach().resolve_conj().resolve_neg().contiguous() for tensor in tensors]
+        results = self._infer(given)
+        expected = self._export.results
+        if len(results) != len(expected):
+            raise StageFailure(Status.ERROR, f"{len(results)} outputs came back, {len(expected)} were asked for")
+        restored = iter([as_expected(result, fake) for result, fake in zip(results, expected)])
+        outputs = []
+        for name, value in self._export.program.output_leaves():
+            if isinstance(value, Ref):
+                tensor = next(restored)
+                outputs.append(NamedTensor(name, tensor, tuple(tensor.stride())))
+            elif isinstance(value, Numbers):
+                outputs.append(NamedTensor(name, number(value)))
+        return outputs + self.changed(given, list(restored))
+
+    def changed(self, given: list[torch.Tensor], after: list[torch.Tensor]) -> list[NamedTensor]:
+        """The inputs that the program may write to and did."""
+        places = {item.id: index for index, item in enumerate(self._export.program.inputs)}
+        found = []
+        for identity, tensor in zip(changed_inputs(self._export.program), after):
+            place = places[identity]
+            if not same_bits(given[place], tensor):
+                name = self._task.inputs.tensors[place].name
+                found.append(NamedTensor(f"input:{name}", tensor, tuple(tensor.stride())))
+        return found
+
+
+def as_expected(result: torch.Tensor, fake: torch.Tensor) -> torch.Tensor:
+    """Complex numbers that a runtime returned as pairs of real ones."""
+    pairs = fake.dtype.is_complex and not result.dtype.is_complex and result.shape == (*fake.shape, 2)
+    return torch.view_as_complex(result) if pairs else result
+
+
+def by_placeholder(export: Export, names: Sequence[Sequence[str]]) -> list[int]:
+    """For each input of a converted model, with the names it goes by, the place of the program's input."""
+    places = {name: index for index, name in enumerate(export.placeholders)}
+    found = []
+    for position, known_as in enumerate(names):
+        hits = [places[name] for name in known_as if name in places]
+        if not hits and len(names) == len(places):
+            hits = [position]
+        if not hits:
+            raise StageFailure(Status.ERROR, f"the converted model takes an unknown input: {', '.join(known_as)}")
+        found.append(hits[0])
+    return found
+
+
+def to_numpy(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """A compact tensor as an array; element types that numpy does not know as their bits."""
+    bits = _BITS.get(tensor.dtype)
+    return (tensor if bits is None else tensor.view(bits)).numpy()
+
+
+def from_bits(array: npt.NDArray[Any], dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
+    """A copy of an array's bits as a tensor, whatever element type numpy believes it has."""
+    data = bytearray(np.ascontiguousarray(array).tobytes())
+    tensor = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+    return tensor.reshape(tuple(shape))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Converters warn and log about themselves; what matters they raise."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

@@ -1,0 +1,89 @@
+"""A program as an ONNX model, for every runtime that reads one."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from mindgap.platforms.base import StageClock, Task
+from mindgap.platforms.exported import Export, by_placeholder, export, quiet
+from mindgap.records.outcome import Stage
+from mindgap.records.tensors import DTYPES
+
+INSTALL: Final = "pip install 'mindgap[onnx]'"
+
+PROTOBUF_LIMIT_BYTES: Final = 1_800_000_000
+"""A model above 2 GB cannot be one message: its weights go to a file (some room is left for the graph)."""
+
+ELEMENT_TYPES: Final[dict[str, int]] = {
+    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
+    "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15,
+    "bfloat16": 16, "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20,
+}  # fmt: skip
+"""The numbers of TensorProto.DataType, which never change."""
+
+TORCH_TYPES: Final = {ELEMENT_TYPES[name]: DTYPES[name] for name in ELEMENT_TYPES if name in DTYPES}
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxModel:
+    """An ONNX model with the way back to the program's inputs."""
+
+    export: Export
+    proto: Any
+    """The onnx.ModelProto; None when the model is too large for one message."""
+    path: Path | None
+    """Where such a model was saved, weights beside it."""
+    directory: tempfile.TemporaryDirectory[str] | None
+    input_names: tuple[str, ...]
+    places: tuple[int, ...]
+    """For each input of the model, the place of the program's input."""
+
+    def feeds(self, tensors: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Input tensors by their name in the model; complex numbers as pairs of real ones."""
+        return {name: _as_real(tensors[place]) for name, place in zip(self.input_names, self.places)}
+
+
+def require_exporter() -> None:
+    """Raise when torch's exporter lacks a package, without the seconds that importing it takes."""
+    for package in ("onnx", "onnxscript"):
+        if find_spec(package) is None:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+
+def export_onnx(task: Task, clock: StageClock) -> OnnxModel:
+    """The task as torch's own exporter converts it by default."""
+    exported = export(task, clock)
+    with clock(Stage.CONVERT), quiet(), torch.no_grad():
+        converted = torch.onnx.export(exported.exported, dynamo=True, verbose=False)
+        assert converted is not None  # with dynamo=True the exporter returns a program
+        size = sum(tensor.numel() * tensor.element_size() for tensor in task.constants.values())
+        names = tuple(str(value.name) for value in converted.model.graph.inputs)
+        places = by_placeholder(exported, [(name, name.removesuffix("_orig")) for name in names])
+        if size < PROTOBUF_LIMIT_BYTES:
+            return OnnxModel(exported, converted.model_proto, None, None, names, tuple(places))
+        directory = tempfile.TemporaryDirectory(prefix="mindgap-onnx-")
+        path = Path(directory.name) / "model.onnx"
+        converted.save(str(path), external_data=True)
+        return OnnxModel(exported, None, path, directory, names, tuple(places))
+
+
+def add_model(dtype: str) -> Any:
+    """A model of one addition: what a runtime is asked to run to learn whether it knows an element type."""
+    from onnx import helper
+
+    kind = ELEMENT_TYPES[dtype]
+    operator = "Or" if dtype == "bool" else "Add"
+    x, y = (helper.make_tensor_value_info(name, kind, [2]) for name in ("x", "y"))
+    graph = helper.make_graph([helper.make_node(operator, ["x", "x"], ["y"])], "add", [x], [y])
+    opsets = [helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def _as_real(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor).contiguous() if tensor.dtype.is_complex else tensor

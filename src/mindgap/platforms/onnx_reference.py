@@ -1,0 +1,75 @@
+"""ONNX's own reference implementation: tells faults of the exporter from faults of a runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from mindgap.platforms.base import Platform, Prepared, StageClock, Task
+from mindgap.platforms.exported import ExportedRun, from_bits, quiet, to_numpy
+from mindgap.platforms.onnx_export import ELEMENT_TYPES, INSTALL, add_model, export_onnx, require_exporter
+from mindgap.platforms.probing import guarded, working
+from mindgap.records.outcome import Stage
+from mindgap.records.platform import Probe
+from mindgap.records.tensors import DTYPE_NAMES, DTYPES
+
+
+class OnnxReference(Platform):
+    """Every operator in numpy, straight from the standard's text; slow."""
+
+    runtime = "onnx-reference"
+    summary = "ONNX reference implementation"
+    install = INSTALL
+
+    def probe(self) -> Probe:
+        def ask() -> Probe:
+            import onnx
+
+            require_exporter()
+            return Probe(True, onnx.__version__, "numpy", working(ELEMENT_TYPES, _adds))
+
+        return guarded(ask)
+
+    def prepare(self, task: Task, clock: StageClock) -> Prepared:
+        model = export_onnx(task, clock)
+        with clock(Stage.COMPILE), quiet():
+            from onnx.reference import ReferenceEvaluator
+
+            evaluator = ReferenceEvaluator(str(model.path) if model.path else model.proto)
+
+        def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+            return _run(evaluator, model.feeds(tensors))
+
+        return ExportedRun(task, model.export, infer, model)
+
+
+def _run(evaluator: Any, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    with quiet(), np.errstate(all="ignore"):
+        results = evaluator.run(None, {name: _to_array(tensor) for name, tensor in feeds.items()})
+    return [_fetched(np.asarray(result)) for result in results]
+
+
+def _to_array(tensor: torch.Tensor) -> Any:
+    array = to_numpy(tensor)
+    name = DTYPE_NAMES[tensor.dtype]
+    if name != "bfloat16" and not name.startswith("float8"):
+        return array
+    import ml_dtypes
+
+    return array.view(getattr(ml_dtypes, name))
+
+
+def _fetched(array: Any) -> torch.Tensor:
+    return from_bits(array, DTYPES[array.dtype.name], array.shape)
+
+
+def _adds(dtype: str) -> bool:
+    """Whether 1 + 1 is right with this element type."""
+    from onnx.reference import ReferenceEvaluator
+
+    one = torch.ones(2, dtype=torch.float32).to(DTYPES[dtype])
+    (total,) = _run(ReferenceEvaluator(add_model(dtype)), {"x": one})
+    right = total.dtype is DTYPES[dtype]
+    return right and bool((total.to(torch.complex128) == (1 if dtype == "bool" else 2)).all())

@@ -1,0 +1,123 @@
+"""OpenVINO, fed with the exported program directly."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any, ClassVar, Final
+
+import torch
+
+from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, Task
+from mindgap.platforms.exported import ExportedRun, by_placeholder, export, from_bits, quiet, to_numpy
+from mindgap.platforms.probing import guarded, working
+from mindgap.records.outcome import Stage, Status
+from mindgap.records.platform import Probe
+from mindgap.records.tensors import DTYPE_NAMES, DTYPES
+
+ELEMENT_TYPES: Final = {
+    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
+    "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "bool": "boolean", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
+}  # fmt: skip
+"""OpenVINO's names of element types."""
+
+_TORCH_TYPES: Final = {theirs: DTYPES[ours] for ours, theirs in ELEMENT_TYPES.items() if ours in DTYPES}
+
+
+class OpenVino(Platform):
+    """OpenVINO on one of its devices."""
+
+    runtime = "openvino"
+    summary = "OpenVINO"
+    install = "pip install 'mindgap[openvino]'"
+    devices: ClassVar = {
+        "GPU": "pip install 'mindgap[openvino]' (and Intel's compute runtime for the GPU)",
+        "NPU": "pip install 'mindgap[openvino]' (and Intel's NPU driver)",
+    }
+    options: ClassVar = {
+        "precision": "the precision of inference: f32 (the default), bf16 or f16",
+        "threads": "threads of one inference (1)",
+    }
+
+    def probe(self) -> Probe:
+        def ask() -> Probe:
+            openvino = import_quietly()
+            core = openvino.Core()
+            version = openvino.__version__.split("-")[0]
+            if not any(found.split(".")[0] == self.device.split(".")[0] for found in core.available_devices):
+                return Probe(False, version, reason=f"OpenVINO finds no {self.device} device here")
+            name = str(core.get_property(self.device, "FULL_DEVICE_NAME"))
+            return Probe(True, version, name, working(ELEMENT_TYPES, lambda dtype: self.adds(core, dtype)))
+
+        return guarded(ask)
+
+    def prepare(self, task: Task, clock: StageClock) -> Prepared:
+        exported = export(task, clock)
+        with clock(Stage.CONVERT), quiet():
+            openvino = import_quietly()
+            model = openvino.convert_model(exported.exported)
+        with clock(Stage.COMPILE):
+            compiled = openvino.Core().compile_model(model, self.device, self.properties)
+            places = by_placeholder(exported, [sorted(port.names) for port in compiled.inputs])
+
+        def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+            return _run(compiled, [tensors[place] for place in places])
+
+        return ExportedRun(task, exported, infer)
+
+    @property
+    def device(self) -> str:
+        return self.spec.device or "CPU"
+
+    @property
+    def properties(self) -> dict[str, object]:
+        # Without the hint a processor with bfloat16 units would compute float32 programs in bfloat16.
+        found: dict[str, object] = {"INFERENCE_PRECISION_HINT": self.spec.options.get("precision", "f32")}
+        if self.device == "CPU":
+            found["INFERENCE_NUM_THREADS"] = self.spec.options.get("threads", 1)
+        return found
+
+    def adds(self, core: Any, dtype: str) -> bool:
+        """Whether 1 + 1 is right with this element type."""
+        openvino = import_quietly()
+        from openvino import opset8
+
+        x = opset8.parameter([2], getattr(openvino.Type, ELEMENT_TYPES[dtype]))
+        node = opset8.logical_or(x, x) if dtype == "bool" else opset8.add(x, x)
+        compiled = core.compile_model(openvino.Model([node], [x], "add"), self.device, self.properties)
+        (total,) = _run(compiled, [torch.ones(2).to(DTYPES[dtype])])
+        right = total.dtype is DTYPES[dtype]
+        return right and bool((total.to(torch.float64) == (1 if dtype == "bool" else 2)).all())
+
+
+def import_quietly() -> ModuleType:
+    """OpenVINO without its telemetry, which by default sends events from threads of its own.
+
+    It falls back to a stub when its telemetry package is not there, so that package must not be found.
+    """
+    if "openvino_telemetry" not in sys.modules:
+        sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
+    import openvino
+
+    return openvino  # type: ignore[no-any-return]
+
+
+def _run(compiled: Any, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    openvino = import_quietly()
+    request = compiled.create_infer_request()
+    feeds = []
+    for position, tensor in enumerate(tensors):
+        name = DTYPE_NAMES[tensor.dtype]
+        if name not in ELEMENT_TYPES:
+            raise StageFailure(Status.UNSUPPORTED, f"OpenVINO has no {name}")
+        feeds.append(to_numpy(tensor))
+        kind = getattr(openvino.Type, ELEMENT_TYPES[name])
+        request.set_input_tensor(position, openvino.Tensor(feeds[-1], list(tensor.shape), kind))
+    request.infer()
+    return [_fetched(request.get_output_tensor(index)) for index in range(len(compiled.outputs))]
+
+
+def _fetched(tensor: Any) -> torch.Tensor:
+    """bfloat16 arrives in numpy labelled float16: only the runtime's own label counts."""
+    return from_bits(tensor.data, _TORCH_TYPES[tensor.element_type.get_type_name()], list(tensor.shape))

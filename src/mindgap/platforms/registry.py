@@ -1,0 +1,182 @@
+"""Every platform that this build knows, found by looking and never by branching."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import inspect
+import os
+import pkgutil
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+import mindgap.platforms
+from mindgap.errors import BadConfig, PlatformUnavailable, UnknownPlatform
+from mindgap.platforms.base import Platform
+from mindgap.platforms.messages import first_cause
+from mindgap.platforms.names import Name, parse_name
+from mindgap.records.platform import PlatformSpec
+
+if TYPE_CHECKING:
+    from mindgap.platforms.config import Config
+
+ENTRY_POINTS: Final = "mindgap.platforms"
+"""The entry-point group under which other packages offer platforms."""
+
+
+def catalogue(config: Config | None = None) -> list[PlatformSpec]:
+    """Every platform name: built in, offered by a package, declared by the user; usable here or not."""
+    specs = [spec for cls in runtimes().values() for spec in _offered(cls)]
+    specs.sort(key=lambda spec: spec.device is not None)  # those of this processor first
+    specs += list(_broken_entry_points())
+    if config is None:
+        return specs
+    known = {spec.name: replace(spec, limits=config.limits) for spec in specs}
+    return list({**known, **config.platforms}.values())
+
+
+def resolve(name: str, config: Config | None = None) -> PlatformSpec:
+    """The platform of that name, ready for a worker; raises UnknownPlatform with the nearest names."""
+    if config is not None and name in config.platforms:
+        return _with_interpreter(config.platforms[name], config)
+    spec = built_in(name)
+    if spec is None:
+        raise _unknown(name, [known.name for known in catalogue(config)])
+    return spec if config is None else replace(spec, limits=config.limits)
+
+
+def built_in(name: str) -> PlatformSpec | None:
+    """The platform of that name that needs no declaration, or None."""
+    parsed = parse_name(name)
+    cls = None if parsed is None else runtimes().get(parsed.runtime)
+    if parsed is None or cls is None:
+        return next((spec for spec in _broken_entry_points() if spec.name == name), None)
+    if parsed.device_kind is not None and parsed.device_kind not in cls.devices:
+        return None
+    if parsed.profile is not None and parsed.profile not in cls.profiles:
+        return None
+    return spec_of(cls, parsed)
+
+
+def spec_of(cls: type[Platform], name: Name) -> PlatformSpec:
+    """What a worker needs to become this runtime on this device with this profile."""
+    profile = cls.profiles[name.profile] if name.profile else None
+    kind = name.device_kind
+    summary = profile.summary if profile else cls.summary
+    return PlatformSpec(
+        name=str(name),
+        adapter=f"{cls.__module__}:{cls.__qualname__}",
+        device=name.device,
+        env=dict(profile.env) if profile else {},
+        options=dict(profile.options) if profile else {},
+        summary=f"{summary} on {name.device}" if name.device else summary,
+        install=cls.devices[kind] if kind else cls.install,
+    )
+
+
+def load_adapter(spec: PlatformSpec) -> Platform:
+    """The adapter of a platform, imported by this interpreter."""
+    module, _, attribute = spec.adapter.partition(":")
+    try:
+        cls = getattr(importlib.import_module(module), attribute)
+        if not (inspect.isclass(cls) and issubclass(cls, Platform)):
+            raise TypeError(f"{attribute} is not a Platform")
+        return cls(spec)
+    except Exception as error:  # somebody else's module may raise anything
+        raise PlatformUnavailable(
+            f"platform {spec.name} cannot be loaded",
+            where=spec.adapter,
+            cause=first_cause(error),
+            hint=spec.install,
+        ) from error
+
+
+@functools.cache
+def runtimes() -> dict[str, type[Platform]]:
+    """Adapters by runtime: those of this package first, then those of other packages."""
+    found: dict[str, type[Platform]] = {}
+    for info in pkgutil.iter_modules(mindgap.platforms.__path__, "mindgap.platforms."):
+        for cls in _adapters_in(importlib.import_module(info.name)):
+            found[cls.runtime] = cls
+    for cls in _entry_point_adapters():
+        found.setdefault(cls.runtime, cls)
+    return found
+
+
+def _offered(cls: type[Platform]) -> Iterator[PlatformSpec]:
+    yield spec_of(cls, Name(cls.runtime))
+    for profile in cls.profiles:
+        yield spec_of(cls, Name(cls.runtime, profile=profile))
+    for device in cls.devices:
+        yield spec_of(cls, Name(cls.runtime, device=device))
+
+
+def _adapters_in(module: ModuleType) -> Iterator[type[Platform]]:
+    for _, cls in inspect.getmembers(module, inspect.isclass):
+        own = cls.__module__ == module.__name__
+        if own and issubclass(cls, Platform) and not inspect.isabstract(cls) and hasattr(cls, "runtime"):
+            yield cls
+
+
+def _entry_point_adapters() -> Iterator[type[Platform]]:
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            cls = point.load()
+        except Exception:  # listed by _broken_entry_points with the reason
+            continue
+        if inspect.isclass(cls) and issubclass(cls, Platform) and hasattr(cls, "runtime"):
+            yield cls
+
+
+@functools.cache
+def _broken_entry_points() -> tuple[PlatformSpec, ...]:
+    """Platforms of other packages that cannot be imported: they stay listed and say why."""
+    broken = []
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            cls = point.load()
+            reason = "" if inspect.isclass(cls) and issubclass(cls, Platform) else f"{point.value} is no Platform"
+        except Exception as error:
+            reason = first_cause(error)
+        if reason:
+            broken.append(PlatformSpec(point.name, point.value, summary=f"cannot be imported: {reason}"))
+    return tuple(broken)
+
+
+def _unknown(name: str, known: list[str]) -> UnknownPlatform:
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    cause = [f"the nearest: {', '.join(near)}"] if near else []
+    parsed = parse_name(name)
+    cls = runtimes().get(parsed.runtime) if parsed else None
+    if parsed is not None and cls is not None:
+        unknown_device = parsed.device_kind is not None and parsed.device_kind not in cls.devices
+        what, offered = ("devices", cls.devices) if unknown_device else ("profiles", cls.profiles)
+        cause.append(
+            f"{cls.runtime} has the {what} {', '.join(offered)}" if offered else f"{cls.runtime} has no {what}"
+        )
+    return UnknownPlatform(
+        f"no platform is named {name!r}",
+        cause="; ".join(cause) or None,
+        hint="mindgap platforms lists every name",
+    )
+
+
+def _with_interpreter(spec: PlatformSpec, config: Config) -> PlatformSpec:
+    """The spec with the path of its interpreter, which must exist by now."""
+    if spec.python is None:
+        return spec
+    path = shutil.which(spec.python)  # a path is checked as it is; a bare name is looked up
+    if path is None:
+        there = os.path.exists(spec.python)  # noqa: PTH110
+        raise BadConfig(
+            f"the interpreter of platform {spec.name} {'cannot be executed' if there else 'does not exist'}",
+            where=f"{config.path}: platform.{spec.name}.python",
+            cause=spec.python,
+            hint="make that virtual environment, or change the path",
+        )
+    return replace(spec, python=path)

@@ -1,0 +1,263 @@
+"""Running a task with torch: placement, seeds, names of outputs, changed inputs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import torch
+
+from mindgap.platforms.base import Platform, Prepared, StageFailure, Task
+from mindgap.platforms.devices import CPU, DEVICES, Device
+from mindgap.program.build import plain
+from mindgap.program.graph import Program, leaves, map_leaves
+from mindgap.program.inputs import copy_of
+from mindgap.records.outcome import Ran, Status
+from mindgap.records.platform import PlatformSpec
+from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, byte_view
+
+Call: TypeAlias = Callable[[Sequence[torch.Tensor]], Any]
+"""A task as a function of its placed input tensors."""
+
+Numbers = bool | int | float | complex
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a task runs."""
+
+    kind: Device = CPU
+    device: torch.device | None = None
+    """None is the CPU: nothing is moved."""
+
+    @classmethod
+    def of(cls, spec: PlatformSpec, table: dict[str, Device]) -> Placement:
+        """The device of a platform, its package imported; `cuda:1` is the second of its kind."""
+        if spec.device is None:
+            return cls()
+        name, _, index = spec.device.partition(":")
+        kind = table[name]
+        kind.load()
+        return cls(kind, torch.device(f"{kind.torch_device}:{index}" if index else kind.torch_device))
+
+    def put(self, item: NamedTensor) -> torch.Tensor:
+        """A copy of a tensor on the device with exactly the same strides."""
+        if self.device is None:
+            return copy_of(item.tensor)
+        tensor = item.tensor.detach()
+        placed = tensor.to(self.device, copy=True)
+        if tensor.layout is not torch.strided or placed.stride() == tensor.stride() or not tensor.numel():
+            return placed
+        # A layout with gaps or repeats is not kept: move all the memory that it spans.
+        room = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+        span = tensor.as_strided((room,), (1,)).to(self.device, copy=True)
+        return span.as_strided(tensor.shape, tensor.stride())
+
+    def program(self, program: Program) -> Program:
+        """The program with its device arguments replaced."""
+        if self.device is None:
+            return program
+
+        def change(leaf: Any) -> Any:
+            return self.device if isinstance(leaf, torch.device) else leaf
+
+        nodes = tuple(
+            replace(
+                node,
+                args=map_leaves(node.args, change),
+                kwargs={key: map_leaves(value, change) for key, value in node.kwargs.items()},
+            )
+            for node in program.nodes
+        )
+        return replace(program, nodes=nodes)
+
+    def model(self, model: Callable[..., Any]) -> Callable[..., Any]:
+        """The user's module on the device; a function has nothing to move."""
+        if self.device is None or not isinstance(model, torch.nn.Module):
+            return model
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            self.kind.refuse_missing(name, tensor.dtype)
+        return copy.deepcopy(model).to(self.device)
+
+
+class TorchRun(Prepared):
+    """A task that torch runs, whatever was done to it before."""
+
+    def __init__(self, task: Task, placement: Placement, ran: Ran, call: Call, state: State | None = None) -> None:
+        self.ran = ran
+        self._task = task
+        self._placement = placement
+        self._call = call
+        self._state = state or State(None)
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
+        given = [replace(item, tensor=tensor) for item, tensor in zip(self._task.inputs.tensors, tensors)]
+        placed = [self._placement.put(item) for item in given]
+        result = self.result(placed)
+        outputs, dropped = named_outputs(result)
+        if dropped and "not compared" not in self.note:
+            self.note = "; ".join(filter(None, [self.note, f"not compared: {', '.join(dropped)}"]))
+        after = [replace(item, tensor=tensor) for item, tensor in zip(given, placed)]
+        return outputs + changed(given, after)
+
+    def result(self, placed: Sequence[torch.Tensor]) -> Any:
+        """What the task returns for tensors that are on the device already."""
+        set_seeds(self._task.seed, self._placement.kind)
+        try:
+            with torch.no_grad():
+                result = self._call(placed)
+            self._placement.kind.wait()
+            return result
+        finally:
+            self._state.restore()
+
+
+class TorchPlatform(Platform):
+    """What all platforms of torch share; a vendor's package may bring devices of its own."""
+
+    runs_source = True
+    options: ClassVar = {"threads": "threads inside one operator (1)"}
+    device_table: ClassVar[dict[str, Device]] = dict(DEVICES)
+
+    @property
+    def placement(self) -> Placement:
+        return Placement.of(self.spec, self.device_table)
+
+    def placement_for(self, task: Task) -> Placement:
+        """Where the task will run; refuses inputs that cannot be there."""
+        placement = self.placement
+        for item in task.inputs.tensors:
+            placement.kind.refuse_missing(item.name, item.tensor.dtype)
+        return placement
+
+
+def own_model(task: Task, placement: Placement) -> Callable[..., Any] | None:
+    """The user's own code on the device, where this worker has it."""
+    if task.source is None or task.source.model is None:
+        return None
+    return placement.model(task.source.model)
+
+
+def own_program(task: Task, placement: Placement) -> Program:
+    """The exported program for the device, for a worker that has no source."""
+    if task.program is None:
+        raise StageFailure(Status.UNSUPPORTED, "the model could be neither imported nor exported")
+    for constant in task.program.constants:
+        placement.kind.refuse_missing(constant.name, DTYPES[constant.meta.dtype])
+    return placement.program(task.program)
+
+
+def call_with(task: Task, model: Callable[..., Any]) -> Call:
+    """The user's own function of nested arguments as a function of tensors."""
+
+    def call(tensors: Sequence[torch.Tensor]) -> Any:
+        args, kwargs = task.inputs.call(tensors)
+        return model(*args, **kwargs)
+
+    return call
+
+
+@dataclass
+class State:
+    """What a module held before a run, so that a second run starts from the same place.
+
+    A BatchNorm in training mode counts batches, a cache remembers: buffers are restored by value, plain
+    attributes by identity.
+    """
+
+    model: Any
+    _buffers: list[tuple[dict[str, Any], str, torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    _attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, torch.nn.Module):
+            return
+        for module in self.model.modules():
+            self._attributes.append((vars(module), dict(vars(module))))
+            for name, tensor in module._buffers.items():
+                if tensor is not None and not _repeats(tensor):
+                    self._buffers.append((module._buffers, name, tensor, tensor.detach().clone()))
+
+    def restore(self) -> None:
+        for attributes, before in self._attributes:
+            for name in [key for key in attributes if key not in before]:
+                del attributes[name]
+            for name, value in before.items():
+                if attributes.get(name) is not value:
+                    attributes[name] = value
+        with torch.no_grad():
+            for buffers, name, tensor, values in self._buffers:
+                buffers[name] = tensor
+                tensor.copy_(values)
+
+
+def _repeats(tensor: torch.Tensor) -> bool:
+    """Whether one element stands for several: nothing can write to such a tensor."""
+    return any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride()))
+
+
+def set_seeds(seed: int, device: Device = CPU) -> None:
+    """A model may draw from any of these."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    device.set_seed(seed)
+
+
+def named_outputs(result: Any) -> tuple[list[NamedTensor], list[str]]:
+    """Outputs by path as `Program.output_leaves` names them, and those that are not tensors or numbers."""
+    outputs: list[NamedTensor] = []
+    dropped: list[str] = []
+    for path, leaf in leaves(plain(result)):
+        name = path or "output"
+        if isinstance(leaf, np.ndarray | np.generic):
+            leaf = torch.from_numpy(np.array(leaf))
+        if isinstance(leaf, torch.Tensor):
+            outputs.append(fetched(name, leaf))
+        elif isinstance(leaf, Numbers):
+            outputs.append(NamedTensor(name, number(leaf)))
+        elif leaf is not None:
+            dropped.append(f"{name} ({type(leaf).__name__})")
+    return outputs, dropped
+
+
+def fetched(name: str, tensor: torch.Tensor) -> NamedTensor:
+    """A compact copy on the CPU, sharing memory with nothing, and the strides that it really had."""
+    if tensor.layout is not torch.strided or tensor.dtype not in DTYPE_NAMES:
+        raise StageFailure(Status.UNSUPPORTED, f"{name} is a {tensor.layout} tensor of {tensor.dtype}")
+    compact = tensor.detach().resolve_conj().resolve_neg().cpu().clone(memory_format=torch.contiguous_format)
+    return NamedTensor(name, compact, tuple(tensor.stride()))
+
+
+def number(value: bool | int | float | complex) -> torch.Tensor:
+    """A Python number as a 0-dim tensor that loses nothing."""
+    exact = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+    return torch.tensor(value, dtype=next(dtype for kind, dtype in exact.items() if isinstance(value, kind)))
+
+
+def changed(before: Iterable[NamedTensor], after: Iterable[NamedTensor]) -> list[NamedTensor]:
+    """The inputs whose bits, shape or element type a run changed, as `input:NAME`."""
+    found = []
+    for old, new in zip(before, after):
+        item = fetched(f"input:{old.name}", new.tensor)
+        if not same_bits(old.tensor, item.tensor):
+            found.append(item)
+    return found
+
+
+def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two tensors on the CPU hold the same bits: NaN equals itself, 0.0 is not -0.0."""
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return torch.equal(byte_view(first), byte_view(second))
+
+
+@contextlib.contextmanager
+def without_mkldnn() -> Iterator[None]:
+    """Run with ATen's own kernels where oneDNN would be used."""
+    with torch.backends.mkldnn.flags(enabled=False):
+        yield
