@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pickle
 import platform as machine
 import sys
 import time
@@ -19,7 +20,6 @@ import torch
 
 import mindgap
 from mindgap.corpus.casting import in_precision
-from mindgap.corpus.handed import hand_over
 from mindgap.corpus.inputs import check_fit, read_inputs
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import ModelError, UsageError
@@ -35,7 +35,7 @@ from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.source import Source
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta, same_outputs
 from mindgap.records.verdict import Verdict
-from mindgap.verdicts.judge import judge, needs_survey
+from mindgap.verdicts.judge import judge
 from mindgap.verdicts.survey import Survey
 
 DEFAULT_PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
@@ -166,7 +166,7 @@ def conclude(
     by_source = [o for o in outcomes if o.ran is not Ran.PROGRAM]
     groups = [(eager, by_source), (eager_program or eager, by_program)]
     survey, reference = None, "not needed: every platform gave eager's bits"
-    if any(needs_survey(base, group) for base, group in groups):
+    if any(_disagree(base, other) for base, group in groups for other in group):
         tell("reference", "float64 and noise floor")
         survey, reference = _survey(pool, subject)
     verdicts: dict[str, Verdict] = {}
@@ -191,6 +191,11 @@ def environment() -> dict[str, str]:
         "python": machine.python_version(),
         "system": f"{machine.system()} {machine.machine()}",
     }
+
+
+def _disagree(eager: Outcome, other: Outcome) -> bool:
+    """Whether both ran, and not with the same bits: only then a reference can decide anything."""
+    return eager.ok and other.ok and not same_outputs(eager.outputs, other.outputs)
 
 
 def _survey(pool: Pool, subject: Subject) -> tuple[Survey | None, str]:
@@ -227,8 +232,11 @@ def _live(
 
 def _pickled(loaded: Loaded, seed: int) -> Source | None:
     """The live model as bytes for workers that can import its class; None when it cannot be pickled."""
-    content = hand_over(loaded.model, loaded.args, loaded.kwargs)
-    return None if content is None else Source(spec="", seed=seed, pickled=content)
+    try:
+        content = pickle.dumps((loaded.model, loaded.args, loaded.kwargs))
+    except Exception:  # a lambda, a local class, an open file: the program runs instead
+        return None
+    return Source(spec=loaded.name, seed=seed, pickled=content)
 
 
 def import_paths() -> list[str]:

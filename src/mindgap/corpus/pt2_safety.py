@@ -9,6 +9,7 @@ harmless needs no trust.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -22,14 +23,13 @@ import torch
 
 _NAME: Final = re.compile(r"[A-Za-z_][\w.]*")
 _NAME_KEYS: Final = ("name", "as_name", "graph_name")
-_EXPRESSION: Final = re.compile(r"[\w\s+\-*/%(),.<>=&|~]*")
-_WORD: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*|\.[A-Za-z_]\w*")
-_SYMBOL: Final = re.compile(r"(s|u|zuf|zf|zzf|f)\d+")
+_SYMBOL: Final = re.compile(r"(s|u|zuf|zf|zzf|f)\d+|-?\d+(\.\d+)?(e[-+]?\d+)?")
 _SIZE_FUNCTIONS: Final = (
     "Max", "Min", "Mod", "FloorDiv", "CleanDiv", "CeilDiv", "ModularIndexing", "PythonMod", "PowByNatural",
     "IntTrueDiv", "FloatTrueDiv", "TruncToInt", "CeilToInt", "FloorToInt", "RoundToInt", "ToFloat", "Where",
-    "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "And", "Or", "Not", "true", "false", "True", "False", "oo", "int_oo",
-    "Integer", "Rational", "Identity",
+    "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "And", "Or", "Not", "true", "false", "oo", "int_oo", "Identity",
+    "Symbol", "Integer", "Rational", "Float", "Add", "Mul", "Pow", "Equality", "Unequality", "StrictLessThan",
+    "LessThan", "StrictGreaterThan", "GreaterThan",
 )  # fmt: skip
 _NAMING: Final = {
     "tensor_values": "name",
@@ -41,6 +41,12 @@ _NAMING: Final = {
 """Tables of the graph whose keys are names or sizes."""
 _IMPORTING_SPECS: Final = ("default_factory_module", "__enum__")
 """Containers in a call spec that make torch import a module by name."""
+
+_ARITHMETIC: Final = (
+    ast.Expression, ast.Call, ast.keyword, ast.Name, ast.Load, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare,
+    ast.BoolOp, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
+)  # fmt: skip
+"""What an expression may be made of: no attributes, subscripts, comprehensions or functions."""
 
 Read = Callable[[str], bytes]
 
@@ -123,8 +129,20 @@ def _dangers_of_graph(name: str, content: bytes) -> Iterator[str]:
 
 def _is_size(text: str) -> bool:
     """Whether an expression is arithmetic over symbols and known functions of sizes."""
-    words = _WORD.findall(text)
-    return bool(_EXPRESSION.fullmatch(text)) and all(_SYMBOL.fullmatch(w) or w in _SIZE_FUNCTIONS for w in words)
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return all(map(_is_harmless, ast.walk(tree)))
+
+
+def _is_harmless(node: ast.AST) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in _SIZE_FUNCTIONS or _SYMBOL.fullmatch(node.id) is not None
+    if isinstance(node, ast.Constant):
+        is_symbol = isinstance(node.value, str) and _SYMBOL.fullmatch(node.value) is not None
+        return is_symbol or isinstance(node.value, bool | int | float)
+    return isinstance(node, _ARITHMETIC)
 
 
 def _json(name: str, content: bytes) -> Any:

@@ -52,15 +52,12 @@ class Pool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(now=kind is not None)
+        self.close()
 
-    def close(self, now: bool = False) -> None:
+    def close(self) -> None:
         """End every worker and remove the scratch directory."""
         for worker in list(self._workers.values()):
-            if now:
-                worker.kill()
-            else:
-                worker.close()
+            worker.kill()
         self._workers.clear()
         self.scratch.remove()
 

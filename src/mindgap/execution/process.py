@@ -122,19 +122,8 @@ class WorkerProcess:
             self.kill()
             raise
 
-    def close(self) -> None:
-        """Let an idle worker end by itself, and make sure that it does."""
-        if not self.alive:
-            return
-        with contextlib.suppress(OSError):
-            os.close(self._requests)
-        self._requests = -1
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=2.0)
-        self.kill()
-
     def kill(self) -> None:
-        """End the process and everything that it started, now."""
+        """End the process and everything that it started, now: nothing in it is worth waiting for."""
         if not self.alive:
             return
         self.alive = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import resource
 import sys
 import time
@@ -188,6 +189,10 @@ class Server:
 
 def load_source(source: Source) -> Loaded:
     """The user's own model, made again in this process."""
+    if source.pickled is not None:
+        # Bytes that the user's own process made from its own live object; never read from a file.
+        model, args, kwargs = pickle.loads(source.pickled)
+        return Loaded(name=source.spec, args=args, kwargs=kwargs, model=model)
     from mindgap.corpus.load import load
 
     return load(source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
@@ -259,5 +260,7 @@ def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
 @contextlib.contextmanager
 def without_mkldnn() -> Iterator[None]:
     """Run with ATen's own kernels where oneDNN would be used."""
-    with torch.backends.mkldnn.flags(enabled=False):
-        yield
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "TF32 acceleration")  # setting the other flags back warns of Intel GPUs
+        with torch.backends.mkldnn.flags(enabled=False):
+            yield

@@ -1,0 +1,71 @@
+"""Which operator turns rounding into a difference that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import torch
+
+from mindgap.program.graph import leaves
+from mindgap.verdicts.runner import Call, Hook
+
+Run: TypeAlias = Callable[[Hook], dict[str, torch.Tensor]]
+
+SAMPLE: Final = 4096
+"""Elements of each tensor that are compared."""
+
+SMALLEST: Final = 2.0**-24
+"""Relative spread that counts as none: half a unit in the last place of float32."""
+
+
+@dataclass
+class _Trace:
+    """A hook that keeps a sample of what goes into and comes out of every call."""
+
+    hook: Hook
+    seen: dict[int, tuple[str, list[torch.Tensor], list[torch.Tensor]]] = field(default_factory=dict)
+
+    def __call__(self, call: Call) -> Any:
+        before = [_sample(tensor) for tensor in call.tensors()]
+        result = self.hook(call)
+        after = [_sample(leaf) for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+        name = f"{call.op} ({call.where})" if call.where else call.op
+        self.seen[call.key] = (name, before, after)
+        return result
+
+
+def find_amplifier(run: Run, noise: Hook) -> str:
+    """The operator whose result moves most in relation to its arguments."""
+    plain, noisy = _Trace(Call.make), _Trace(noise)
+    run(plain)
+    try:
+        run(noisy)
+    except Exception:  # noise may lead where the program refuses to go; what was seen until then counts
+        pass
+    worst, found = 0.0, ""
+    for key, (name, before, after) in plain.seen.items():
+        if key not in noisy.seen:
+            continue
+        _, noisy_before, noisy_after = noisy.seen[key]
+        entering = max([SMALLEST, *map(_moved, before, noisy_before)])
+        leaving = max([0.0, *map(_moved, after, noisy_after)])
+        if leaving / entering > worst:
+            worst, found = leaving / entering, name
+    return found
+
+
+def _sample(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.detach().reshape(-1)
+    flat = flat[:: max(1, len(flat) // SAMPLE)]
+    return torch.view_as_real(flat).reshape(-1).double() if flat.is_complex() else flat.double()
+
+
+def _moved(plain: torch.Tensor, noisy: torch.Tensor) -> float:
+    """Relative distance in norm."""
+    if plain.shape != noisy.shape:
+        return 1.0
+    size = torch.nan_to_num(plain, 0.0, 0.0, 0.0).norm().item()
+    distance = torch.nan_to_num(plain - noisy, 0.0, 0.0, 0.0).norm().item()
+    return distance / size if size else float(distance > 0)

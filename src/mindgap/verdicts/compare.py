@@ -1,0 +1,308 @@
+"""Comparing one output: structure, dtype and shape first, then every element in its own channel."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from mindgap.records.tensors import DTYPE_NAMES
+from mindgap.records.verdict import Blame, Conclusion, Kind
+from mindgap.verdicts.elements import CHUNK, THRESHOLD, Expected, apart, deviation, expected_chunks
+from mindgap.verdicts.finding import Finding
+from mindgap.verdicts.floor import real_view
+from mindgap.verdicts.ordered import compare_places
+from mindgap.verdicts.surveyed import Survey, Surveyed
+
+ILL: float = 0.1
+"""A floor of a tenth of the output, in norm, leaves nothing to judge."""
+
+
+def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, survey: Survey | None) -> Finding:
+    """What one output of a candidate shows next to eager's."""
+    known = survey.output(name) if survey else None
+    mismatch = _metadata(name, eager, candidate, known)
+    if mismatch is not None:
+        return mismatch
+    if known is not None and (known.dtype != DTYPE_NAMES[eager.dtype] or _shape(known, eager) is False):
+        known = None  # eager ran another instance of the program than the survey did
+    if known is not None and survey is not None and known.places is not None and not known.distrust:
+        found = compare_places(name, eager, candidate, known, survey.value(known.places.values))
+        if found is not None:
+            return found
+    return _Comparison(name, eager, candidate, known).finding()
+
+
+def _shape(known: Surveyed, tensor: torch.Tensor) -> bool | None:
+    return None if known.reference is None else known.reference.shape == tensor.shape
+
+
+def _metadata(name: str, eager: torch.Tensor, candidate: torch.Tensor, known: Surveyed | None) -> Finding | None:
+    """A difference of dtype or shape: nothing else is worth comparing then."""
+    if eager.dtype == candidate.dtype and eager.shape == candidate.shape:
+        return None
+    kind = Kind.DTYPE if eager.dtype != candidate.dtype else Kind.SHAPE
+    was, got = _meta(eager), _meta(candidate)
+    for rule, mask in known.hazards.items() if known else ():
+        if rule == "random-stream" and bool(mask.all()):
+            why = f"the output is random throughout; it also comes as {got} where eager gives {was}"
+            return Finding(name, Conclusion.HAZARD, kind, rule=rule, why=why, total=eager.numel())
+    return Finding(
+        name,
+        Conclusion.DIVERGES,
+        kind,
+        Blame.CANDIDATE,
+        candidate_value=got,
+        eager_value=was,
+        total=eager.numel(),
+        fingerprint=f"{name} {got}",
+    )
+
+
+def _meta(tensor: torch.Tensor) -> str:
+    return f"{DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype))}{list(tensor.shape)}"
+
+
+@dataclass
+class _Worst:
+    """The element with the largest error so far."""
+
+    ratio: float = -1.0
+    eager_ratio: float = 0.0
+    place: int = 0
+    values: tuple[object, object, object] = (None, None, None)
+    """Of the candidate, eager and the reference."""
+
+    def see(self, ratios: torch.Tensor, others: torch.Tensor, expected: Expected, batch: _Batch) -> None:
+        if not len(ratios):
+            return
+        best = int(torch.argmax(torch.maximum(ratios, others)))
+        top = max(float(ratios[best]), float(others[best]))
+        if top <= self.ratio:
+            return
+        right = expected.reference[best].item() if expected.reference is not None else None
+        self.ratio, self.place = top, int(batch.places[best])
+        self.values = (batch.candidate[best].item(), batch.eager[best].item(), right)
+        self.eager_ratio = float(others[best])
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Elements of one chunk that are not the same bits."""
+
+    places: torch.Tensor
+    eager: torch.Tensor
+    candidate: torch.Tensor
+
+    def at(self, where: torch.Tensor) -> _Batch:
+        return _Batch(self.places[where], self.eager[where], self.candidate[where])
+
+
+@dataclass
+class _Comparison:
+    """One output under comparison, chunk by chunk."""
+
+    name: str
+    eager: torch.Tensor
+    candidate: torch.Tensor
+    known: Surveyed | None
+    differing: int = 0
+    zeros: int = 0
+    """Elements that differ in the sign of zero alone."""
+    explained: dict[str, int] = field(default_factory=dict)
+    """By rule: elements whose difference it explains."""
+    rounded: int = 0
+    candidate_wrong: int = 0
+    eager_wrong: int = 0
+    both_wrong: int = 0
+    apart: int = 0
+    """Elements beyond rounding where no reference says who is wrong."""
+    worst_bad: _Worst = field(default_factory=_Worst)
+    worst_rounded: _Worst = field(default_factory=_Worst)
+    largest: float = 0.0
+    largest_eager: float = 0.0
+    nonfinite: bool = False
+    prints: hashlib._Hash = field(default_factory=lambda: hashlib.blake2b(digest_size=6))
+
+    def finding(self) -> Finding:
+        for batch, expected, masks in self._batches():
+            self.differing += len(batch.places)
+            batch, expected = self._take_explained(batch, expected, masks)
+            if len(batch.places):
+                self._judge(batch, expected)
+        return self._conclude()
+
+    def _batches(self) -> Iterator[tuple[_Batch, Expected, dict[str, torch.Tensor]]]:
+        eager, candidate = real_view(self.eager).reshape(-1), real_view(self.candidate).reshape(-1)
+        known = self.known
+        pieces = expected_chunks(known, eager.dtype) if known is not None else iter(())
+        masks = {}
+        if known is not None:
+            pairs = 2 if self.eager.is_complex() else 1
+            masks = {rule: mask.reshape(-1) for rule, mask in known.hazards.items()}
+        for low in range(0, len(eager), CHUNK):
+            first, second = eager[low : low + CHUNK], candidate[low : low + CHUNK]
+            expected = next(pieces, None) or Expected(eager.dtype, None, None)
+            places = _different(first, second).nonzero().reshape(-1)
+            if not len(places):
+                continue
+            batch = _Batch(places + low, first[places], second[places])
+            here = {rule: mask[(places + low) // pairs] for rule, mask in masks.items()}
+            yield batch, expected.at(places), here
+
+    def _take_explained(
+        self, batch: _Batch, expected: Expected, masks: dict[str, torch.Tensor]
+    ) -> tuple[_Batch, Expected]:
+        """Set aside what a rule of unspecified behaviour explains."""
+        left = torch.ones(len(batch.places), dtype=torch.bool)
+        for rule, mask in masks.items():
+            count = int((mask & left).sum())
+            if count:
+                self.explained[rule] = self.explained.get(rule, 0) + count
+                left &= ~mask
+        return (batch, expected) if bool(left.all()) else (batch.at(left), expected.at(left))
+
+    def _judge(self, batch: _Batch, expected: Expected) -> None:
+        if batch.eager.is_floating_point():
+            self.zeros += int((batch.eager == batch.candidate).sum())
+        between = apart(batch.candidate, batch.eager, expected)
+        close = between <= THRESHOLD
+        if expected.reference is None:
+            bad = ~close
+            self.apart += int(bad.sum())
+            self._see_bad(batch, expected, bad, between, between)
+            self.worst_rounded.see(between[close], between[close], expected.at(close), batch.at(close))
+            return
+        errors, eager_errors = deviation(batch.candidate, expected), deviation(batch.eager, expected)
+        wrong, eager_wrong = (errors > THRESHOLD) & ~close, (eager_errors > THRESHOLD) & ~close
+        self.candidate_wrong += int((wrong & ~eager_wrong).sum())
+        self.eager_wrong += int((eager_wrong & ~wrong).sum())
+        self.both_wrong += int((wrong & eager_wrong).sum())
+        # Both right and yet far apart: one kept intermediate values wide, the other rounded them.
+        self.apart += 0
+        self.rounded += int((~close & ~wrong & ~eager_wrong).sum())
+        bad = wrong | eager_wrong
+        self._see_bad(batch, expected, bad, errors, eager_errors)
+        rest = ~bad
+        self.largest = max(self.largest, _top(errors[rest]))
+        self.largest_eager = max(self.largest_eager, _top(eager_errors[rest]))
+        self.worst_rounded.see(errors[rest], errors[rest], expected.at(rest), batch.at(rest))
+
+    def _see_bad(
+        self, batch: _Batch, expected: Expected, bad: torch.Tensor, errors: torch.Tensor, others: torch.Tensor
+    ) -> None:
+        if not bool(bad.any()):
+            return
+        chosen = batch.at(bad)
+        self.largest = max(self.largest, _top(errors[bad]))
+        self.largest_eager = max(self.largest_eager, _top(others[bad]))
+        self.worst_bad.see(errors[bad], others[bad], expected.at(bad), chosen)
+        if chosen.candidate.is_floating_point():
+            finite = chosen.candidate.isfinite() & chosen.eager.isfinite()
+            self.nonfinite = self.nonfinite or not bool(finite.all())
+            coarse = chosen.candidate.to(torch.float32).to(torch.bfloat16).view(torch.int16)
+            coarse = torch.where(chosen.candidate.isnan(), torch.full_like(coarse, 32767), coarse)
+        else:
+            coarse = chosen.candidate
+        self.prints.update(chosen.places.numpy().tobytes())
+        self.prints.update(coarse.contiguous().view(torch.uint8).numpy().tobytes())
+
+    def _conclude(self) -> Finding:
+        total = self.eager.numel()
+        known = self.known
+        wrong = self.candidate_wrong + self.eager_wrong + self.both_wrong + self.apart
+        base = Finding(self.name, Conclusion.AGREES, differing=self.differing, total=total)
+        if not self.differing:
+            return base
+        trusted = known is not None and known.reference is not None and not known.distrust
+        if wrong and known is None:
+            return self._filled(base, Conclusion.UNJUDGED, why="there is no reference to judge by")
+        if known is not None and known.condition > ILL and self.differing > self.zeros + sum(self.explained.values()):
+            why = f"it is ill-conditioned: rounding alone moves it by {100 * min(known.condition, 10):.0f}%"
+            why += f", most of it in {known.amplifier}" if known.amplifier else ""
+            return self._filled(base, Conclusion.UNJUDGED, why=why)
+        if wrong and trusted:
+            return self._filled(base, Conclusion.DIVERGES, blame=self._blame())
+        if wrong:
+            assert known is not None
+            return self._filled(base, Conclusion.DIVERGES, blame=Blame.UNCLEAR, why=known.distrust)
+        if self.explained:
+            rule = max(self.explained, key=lambda name: self.explained[name])
+            return self._filled(base, Conclusion.HAZARD, rule=rule)
+        if self.rounded:
+            why = "float64 and step-by-step rounding give different answers here, and each is legal"
+            return self._filled(base, Conclusion.HAZARD, rule="intermediate-precision", why=why)
+        return self._filled(base, Conclusion.ROUNDING)
+
+    def _blame(self) -> Blame:
+        if self.both_wrong or (self.candidate_wrong and self.eager_wrong):
+            return Blame.BOTH
+        return Blame.CANDIDATE if self.candidate_wrong else Blame.EAGER
+
+    def _filled(
+        self,
+        base: Finding,
+        conclusion: Conclusion,
+        blame: Blame | None = None,
+        rule: str | None = None,
+        why: str = "",
+    ) -> Finding:
+        wrong = self.candidate_wrong + self.eager_wrong + self.both_wrong + self.apart
+        worst = self.worst_bad if wrong else self.worst_rounded
+        judged = self.known is not None
+        has_place = worst.ratio >= 0
+        return Finding(
+            output=base.output,
+            conclusion=conclusion,
+            kind=self._kind(wrong),
+            blame=blame,
+            ratio=self.largest if judged else None,
+            eager_ratio=self.largest_eager if judged else None,
+            worst=self._index(worst.place) if has_place else None,
+            candidate_value=_show(worst.values[0]) if has_place else "",
+            eager_value=_show(worst.values[1]) if has_place else "",
+            right_value=_show(worst.values[2]) if has_place else "",
+            wrong=wrong,
+            differing=base.differing,
+            total=base.total,
+            rule=rule,
+            why=why,
+            fingerprint=f"{base.output} {self.prints.hexdigest()}" if wrong else "",
+        )
+
+    def _kind(self, wrong: int) -> Kind:
+        if not real_view(self.eager).is_floating_point():
+            return Kind.INTEGER
+        if wrong and self.nonfinite:
+            return Kind.NONFINITE
+        return Kind.SIGNED_ZERO if self.differing == self.zeros else Kind.VALUE
+
+    def _index(self, place: int) -> tuple[int, ...]:
+        if self.eager.is_complex():
+            place //= 2
+        index: list[int] = []
+        for size in reversed(self.eager.shape):
+            index.append(place % size)
+            place //= size
+        return tuple(reversed(index))
+
+
+def _different(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Where the bits differ; NaN is NaN whatever its bits."""
+    if not first.is_floating_point():
+        return first != second
+    bits = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}[first.element_size()]
+    differ = first.view(bits) != second.view(bits)
+    if bool(differ.any()) and first.element_size() > 1:
+        differ &= ~(first.isnan() & second.isnan())
+    return differ
+
+
+def _top(values: torch.Tensor) -> float:
+    return float(values.max()) if len(values) else 0.0
+
+
+def _show(value: object) -> str:
+    return "" if value is None else f"{value:.7g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,56 @@
+"""What one output of one platform shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mindgap.records.verdict import Blame, Conclusion, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One output compared: the conclusion and the evidence for it."""
+
+    output: str
+    conclusion: Conclusion
+    kind: Kind | None = None
+    blame: Blame | None = None
+    ratio: float | None = None
+    """The candidate's error against the reference as a multiple of what rounding explains, at its worst."""
+    eager_ratio: float | None = None
+    worst: tuple[int, ...] | None = None
+    """Where it is worst."""
+    candidate_value: str = ""
+    eager_value: str = ""
+    right_value: str = ""
+    """What float64 says there."""
+    wrong: int = 0
+    """How many elements are beyond rounding."""
+    differing: int = 0
+    total: int = 0
+    rule: str | None = None
+    why: str = ""
+    """What keeps it from being judged, or what a reader should know besides."""
+    fingerprint: str = ""
+    """The same for platforms that are wrong in the same way."""
+
+    @property
+    def place(self) -> str:
+        """`logits[0, 412]`."""
+        return f"{self.output}[{', '.join(map(str, self.worst))}]" if self.worst else self.output
+
+
+SEVERITY = (
+    Conclusion.DIVERGES,
+    Conclusion.HAZARD,
+    Conclusion.UNJUDGED,
+    Conclusion.ROUNDING,
+    Conclusion.AGREES,
+)
+"""From what a reader must know to what needs no word."""
+
+
+def gravest(findings: Sequence[Finding]) -> Finding:
+    """The finding that speaks for all outputs: the gravest conclusion, and of those the largest error."""
+    return min(findings, key=lambda f: (SEVERITY.index(f.conclusion), -(f.ratio or 0.0)))

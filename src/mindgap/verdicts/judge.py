@@ -1,0 +1,179 @@
+"""From what the platforms did to what we conclude: a pure function of records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.tensors import NamedTensor
+from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
+from mindgap.verdicts import sentences
+from mindgap.verdicts.compare import compare_output
+from mindgap.verdicts.finding import Finding, gravest
+from mindgap.verdicts.surveyed import Survey
+
+__all__ = ["judge"]
+
+
+def judge(eager: Outcome, candidates: Sequence[Outcome], survey: Survey | None) -> dict[str, Verdict]:
+    """One verdict a candidate, by platform name."""
+    verdicts: dict[str, Verdict] = {}
+    prints: dict[str, str] = {}
+    for candidate in candidates:
+        verdicts[candidate.platform], prints[candidate.platform] = _judge_one(eager, candidate, survey)
+    return _grouped(verdicts, prints)
+
+
+def _judge_one(eager: Outcome, candidate: Outcome, survey: Survey | None) -> tuple[Verdict, str]:
+    """A verdict and the fingerprint of its fault."""
+    if not eager.ok or not candidate.ok:
+        return _judge_failure(eager, candidate)
+    usable = survey if survey is not None and not survey.problem else None
+    findings = _findings(eager, candidate, usable)
+    found = gravest(findings) if findings else Finding("output", Conclusion.AGREES)
+    random = any(f.rule == "random-stream" for f in findings)
+    if candidate.stable is False and not random:
+        return _unstable(candidate.platform, found), ""
+    if eager.stable is False and not random and found.conclusion is not Conclusion.AGREES:
+        sentence = "eager differs from itself on a second run, so there is nothing to compare with"
+        return Verdict(candidate.platform, Conclusion.UNJUDGED, sentence, found.kind), ""
+    sentence = sentences.of_finding(found, candidate.platform, usable.runs if usable else 0)
+    others = sum(f.conclusion is found.conclusion for f in findings) - 1
+    if others > 0 and found.conclusion is Conclusion.DIVERGES:
+        sentence += f"; {others} more output{'s' if others > 1 else ''} too"
+    if usable is None and found.conclusion is not Conclusion.AGREES:
+        sentence += " (no survey of this program: compared with eager alone)"
+    verdict = Verdict(
+        candidate.platform,
+        found.conclusion,
+        sentence,
+        kind=found.kind,
+        blame=found.blame if found.conclusion is Conclusion.DIVERGES else None,
+        error_over_bound=_largest(f.ratio for f in findings),
+        eager_error_over_bound=_largest(f.eager_ratio for f in findings),
+        worst=found.place if found.conclusion is not Conclusion.AGREES else None,
+        rule=found.rule,
+    )
+    wrong = sorted(f.fingerprint for f in findings if f.conclusion is Conclusion.DIVERGES)
+    return verdict, " ".join(wrong)
+
+
+def _largest(ratios: object) -> float | None:
+    known = [ratio for ratio in ratios if ratio is not None]  # type: ignore[attr-defined]
+    return max(known) if known else None
+
+
+def _findings(eager: Outcome, candidate: Outcome, survey: Survey | None) -> list[Finding]:
+    """Every output of both sides, by name."""
+    given = {item.name: item for item in candidate.outputs}
+    findings = []
+    for item in eager.outputs:
+        other = given.pop(item.name, None)
+        if other is None:
+            findings.append(_missing(item))
+            continue
+        findings.append(_with_layout(compare_output(item.name, item.tensor, other.tensor, survey), item, other))
+    findings.extend(_extra(item, survey) for item in given.values())
+    return findings
+
+
+def _with_layout(found: Finding, eager: NamedTensor, candidate: NamedTensor) -> Finding:
+    """Note other strides: a layout is the platform's choice, so it is no defect."""
+    return found
+
+
+def _missing(item: NamedTensor) -> Finding:
+    what = "does not write it back" if item.name.startswith("input:") else "does not return it"
+    return Finding(
+        item.name,
+        Conclusion.DIVERGES,
+        Kind.SHAPE,
+        Blame.CANDIDATE,
+        candidate_value="missing",
+        eager_value=f"a tensor{list(item.tensor.shape)}",
+        why=what,
+        fingerprint=f"{item.name} missing",
+    )
+
+
+def _extra(item: NamedTensor, survey: Survey | None) -> Finding:
+    """An output that eager does not have; an input that a platform lists although nothing changed it is none."""
+    known = survey.output(item.name) if survey else None
+    if item.name.startswith("input:") and known is not None and known.reference is not None:
+        if known.reference.shape == item.tensor.shape:
+            expected = known.reference.to(item.tensor.dtype)
+            return compare_output(item.name, expected, item.tensor, survey)
+    if item.name.startswith("input:") and survey is None:
+        return Finding(item.name, Conclusion.AGREES)
+    return Finding(
+        item.name,
+        Conclusion.DIVERGES,
+        Kind.SHAPE,
+        Blame.CANDIDATE,
+        candidate_value=f"a tensor{list(item.tensor.shape)}",
+        eager_value="no such output",
+        fingerprint=f"{item.name} extra",
+    )
+
+
+def _judge_failure(eager: Outcome, candidate: Outcome) -> tuple[Verdict, str]:
+    """Somebody did not run the program."""
+    name = candidate.platform
+    if candidate.ok:
+        by = Blame.EAGER if eager.status is Status.CRASH else Blame.CANDIDATE
+        if eager.status in (Status.REJECTED, Status.CRASH, Status.ERROR):
+            text = sentences.accepts(eager, candidate)
+            return Verdict(name, Conclusion.DIVERGES, text, Kind.VALIDATION, by), "accepts"
+        text = f"eager did not run it ({eager.status.value} at {eager.stage.value}), so nothing can be compared"
+        return Verdict(name, Conclusion.UNJUDGED, text), ""
+    if not eager.ok and _same_refusal(eager, candidate):
+        return Verdict(name, Conclusion.AGREES, sentences.both_refuse(candidate)), ""
+    if eager.ok and candidate.status is Status.REJECTED and candidate.stage is Stage.RUN:
+        text = sentences.refuses(candidate)
+        return Verdict(name, Conclusion.DIVERGES, text, Kind.VALIDATION, Blame.CANDIDATE), "refuses"
+    return Verdict(name, Conclusion.FAILED, sentences.did_not_run(candidate)), ""
+
+
+def _same_refusal(eager: Outcome, candidate: Outcome) -> bool:
+    """Whether both refuse the program: at run time, or at compile time with eager's own words."""
+    if eager.status is not Status.REJECTED:
+        return False
+    if candidate.status is Status.REJECTED and candidate.stage is Stage.RUN:
+        return True
+    words = _words(eager.message)
+    return bool(words) and words in candidate.message
+
+
+def _words(message: str) -> str:
+    """The message without the name of its exception."""
+    line = message.strip().splitlines()[0] if message.strip() else ""
+    head, separator, rest = line.partition(": ")
+    return rest if separator and " " not in head else line
+
+
+def _unstable(platform: str, found: Finding) -> Verdict:
+    sentence = "differs from itself on a second run with the same inputs and seed"
+    if found.conclusion is Conclusion.DIVERGES:
+        sentence += f"; the first run also diverges at {found.place}"
+    return Verdict(platform, Conclusion.UNSTABLE, sentence, found.kind, worst=found.worst and found.place)
+
+
+def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str]) -> dict[str, Verdict]:
+    """Name the faults that several candidates share: together they are one witness."""
+    sharing: dict[str, list[str]] = {}
+    for platform in sorted(verdicts):
+        if prints[platform]:
+            sharing.setdefault(prints[platform], []).append(platform)
+    for fault, platforms in sharing.items():
+        if len(platforms) < 2:
+            continue
+        kind = verdicts[platforms[0]].kind
+        group = f"{kind.value if kind else 'fault'}-{hashlib.blake2b(fault.encode(), digest_size=4).hexdigest()}"
+        for platform in platforms:
+            others = ", ".join(other for other in platforms if other != platform)
+            note = f"; {others} {'shows' if len(platforms) == 2 else 'show'} the same, which is one witness"
+            old = verdicts[platform]
+            verdicts[platform] = replace(old, group=group, sentence=old.sentence + note)
+    return verdicts

@@ -1,0 +1,290 @@
+"""Monte-Carlo arithmetic: the same run with a random rounding error at every operator."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import torch
+
+from mindgap.program.graph import leaves, map_leaves
+from mindgap.verdicts.operators import CONVOLUTIONS, FIRST_ONLY, PRODUCTS, SCATTERS, Rounding, rounding
+from mindgap.verdicts.runner import Call
+
+EPS: Final = {
+    torch.float64: 2.0**-52,
+    torch.float32: 2.0**-23,
+    torch.float16: 2.0**-10,
+    torch.bfloat16: 2.0**-7,
+}
+"""Noise is x (1 +- eps): one to two units in the last place, exactly scaled by powers of two, and harmless to
+zeros, infinities and NaN."""
+
+LENGTH_PER_ULP: Final = 64
+"""A sum of n terms gets max(1, sqrt(n / 64)) times the noise: sequential float32 sums err by sqrt(n / 3) units,
+those of 16 lanes by a quarter of it (docs/decisions/0003)."""
+
+LARGEST_POOL: Final = 1 << 22
+"""16 MB of random factors serve every tensor; larger ones use it piece by piece."""
+
+
+SUMS: Final = ("sum", "mean")
+DISTANCES: Final = ("cdist", "_cdist_forward", "_euclidean_dist")
+CASTS: Final = ("to", "_to_copy", "type_as")
+INTERPOLATIONS: Final = ("upsample_", "_upsample_", "grid_sampler", "affine_grid", "roi_", "interpolate")
+
+
+class Pool:
+    """Random factors 1 +- eps, made once and sliced at random offsets."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = torch.Generator().manual_seed(seed)
+        self._random = random.Random(seed)
+        self._signs = self._new_signs(1 << 14)
+        self._factors: dict[tuple[torch.dtype, int], torch.Tensor] = {}
+
+    def restart(self, seed: int) -> None:
+        """Other offsets from here on, the same for the same seed."""
+        self._random.seed(seed)
+
+    def factors(self, tensor: torch.Tensor, amplitude: int) -> torch.Tensor:
+        """Factors laid out like the tensor, which spans no more memory than the pool."""
+        span = tensor.numel()
+        if not tensor.is_contiguous():
+            span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+        if 2 * span > len(self._signs) and len(self._signs) < LARGEST_POOL:
+            self._grow(span)
+        pool = self._factors.get((tensor.dtype, amplitude))
+        if pool is None:
+            pool = (1 + self._signs.to(torch.float64) * (amplitude * EPS[tensor.dtype])).to(tensor.dtype)
+            self._factors[tensor.dtype, amplitude] = pool
+        offset = int(self._random.random() * (len(pool) - span + 1))
+        return pool.as_strided(tensor.shape, tensor.stride(), offset)
+
+    def _grow(self, count: int) -> None:
+        size = len(self._signs)
+        while size < min(2 * count, LARGEST_POOL):
+            size *= 2
+        self._signs = torch.cat([self._signs, self._new_signs(size - len(self._signs))])
+        self._factors.clear()
+
+    def _new_signs(self, count: int) -> torch.Tensor:
+        bits = torch.randint(0, 2, (count,), generator=self._generator, dtype=torch.int8)
+        return bits * 2 - 1
+
+    def perturb_(self, tensor: torch.Tensor, amplitude: int = 1) -> None:
+        """Multiply a tensor, in place, by random factors of its own precision."""
+        if tensor.is_complex():
+            tensor = torch.view_as_real(tensor.resolve_conj())
+        if tensor.dtype not in EPS or not (count := tensor.numel()):
+            return
+        if count > LARGEST_POOL or not _is_dense(tensor):
+            pieces = tensor.view(-1).split(LARGEST_POOL // 2) if tensor.is_contiguous() else tensor.unbind()
+            for piece in pieces:
+                self.perturb_(piece, amplitude)
+            return
+        tensor.mul_(self.factors(tensor, amplitude))
+
+    def perturbed(self, tensor: torch.Tensor, amplitude: int = 1) -> torch.Tensor:
+        """A copy with noise."""
+        if tensor.dtype in EPS and 0 < tensor.numel() <= LARGEST_POOL and _is_dense(tensor):
+            return tensor * self.factors(tensor, amplitude)
+        copy = tensor.clone()
+        self.perturb_(copy, amplitude)
+        return copy
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the tensor spans not much more memory than it has elements."""
+    if tensor.is_contiguous():
+        return True
+    span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+    return span <= max(LARGEST_POOL, 1 << 12)
+
+
+@dataclass
+class Noise:
+    """A hook that adds one random rounding error a floating operator, and before those that round inside."""
+
+    pool: Pool
+    exact: dict[int, list[torch.Tensor | None]] = field(default_factory=dict)
+    """By call: where its results are known to be exact, and so get no noise."""
+    amplitudes: dict[int, int] = field(default_factory=dict)
+    """By call: how much more noise its length is due; kept from run to run."""
+
+    def __call__(self, call: Call) -> Any:
+        kind = rounding(call.op)
+        if kind is Rounding.EXACT and not _accumulates(call):
+            return call.make()
+        if kind is Rounding.ONCE:
+            if call.name in CASTS:
+                return self._cast(call)
+            result = call.make()
+            self._disturb(call, result, 1)
+            return result
+        if kind is Rounding.ABSOLUTE:
+            result = call.make()
+            self._disturb_by_argument(call, result)
+            self._disturb(call, result, 1)
+            return result
+        return self._inside(call)
+
+    def _inside(self, call: Call) -> Any:
+        amplitude = self.amplitudes.get(call.key)
+        if amplitude is None:
+            amplitude = self.amplitudes[call.key] = growth(call)
+        masks = self.exact.get(call.key)
+        if masks and all(mask is not None and bool(mask.all()) for mask in masks):
+            return call.make()
+        if call.name in SUMS and isinstance(call.args[0], torch.Tensor) and call.args[0].numel() > LARGEST_POOL:
+            result = call.make()
+            self._disturb_sum(call, result, amplitude)
+        else:
+            result = self._with_noisy_arguments(call, amplitude).make()
+        if call.name in DISTANCES:
+            self._disturb_distance(call, result)
+        self._disturb(call, result, amplitude)
+        return result
+
+    def _cast(self, call: Call) -> Any:
+        """Narrowing rounds; widening and casts from integers of small size are exact."""
+        result = call.make()
+        source = call.args[0]
+        if isinstance(result, torch.Tensor) and result.dtype in EPS and source.dtype in EPS:
+            if EPS[result.dtype] > EPS[source.dtype]:
+                self._disturb(call, result, 1)
+        return result
+
+    def _with_noisy_arguments(self, call: Call, amplitude: int) -> Call:
+        positions = _noisy_positions(call)
+        written = call.mutated() if call.inplace or call.name in FIRST_ONLY else []
+        if call.inplace and any(tensor is call.args[0] for tensor in written):
+            self.pool.perturb_(call.args[0], amplitude)
+
+        def change(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor) or not (leaf.dtype in EPS or leaf.is_complex()):
+                return leaf
+            return leaf if any(leaf is tensor for tensor in written) else self.pool.perturbed(leaf, amplitude)
+
+        args = list(call.args)
+        for position in positions:
+            args[position] = map_leaves(args[position], change)
+        return replace(call, args=args)
+
+    def _disturb(self, call: Call, result: Any, amplitude: int) -> None:
+        masks = self.exact.get(call.key)
+        tensors = [result] if isinstance(result, torch.Tensor) else [leaf for _, leaf in leaves(result)]
+        if call.inplace and not any(isinstance(tensor, torch.Tensor) for tensor in tensors):
+            tensors = list(call.mutated())
+        for position, tensor in enumerate(tensors):
+            if not isinstance(tensor, torch.Tensor) or not (tensor.dtype in EPS or tensor.is_complex()):
+                continue
+            if not call.inplace and _is_argument(tensor, call):
+                continue
+            mask = masks[position] if masks is not None and position < len(masks) else None
+            if mask is None:
+                self.pool.perturb_(tensor, amplitude)
+            elif not bool(mask.all()):
+                tensor.copy_(torch.where(mask, tensor, self.pool.perturbed(tensor, amplitude)))
+
+    def _disturb_sum(self, call: Call, result: torch.Tensor, amplitude: int) -> None:
+        """What noise on every term of a very long sum comes to, without copying the terms."""
+        terms = call.args[0]
+        size = torch.linalg.vector_norm(terms, dtype=torch.float64 if terms.dtype is torch.float64 else None)
+        if call.name == "mean":
+            size = size / (terms.numel() / max(1, result.numel()))
+        if bool(torch.isfinite(size)):
+            noise = torch.empty_like(result).fill_(size.item())
+            result.add_(self.pool.perturbed(noise, amplitude) - noise)
+
+    def _disturb_by_argument(self, call: Call, result: Any) -> None:
+        """Noise in proportion to |x| (at most where the activation itself is near x or a constant)."""
+        value = result[0] if isinstance(result, tuple) else result
+        source = call.args[0]
+        if value.dtype not in EPS or value.numel() > LARGEST_POOL:
+            return
+        scale = source if call.name in ("gelu", "mish", "tanhshrink") else source.clamp(-1, 1)
+        finite = torch.nan_to_num(scale, 0.0, 0.0, 0.0)
+        noise = self.pool.perturbed(finite) - finite
+        masks = self.exact.get(call.key)
+        if masks is not None and masks[0] is not None:
+            noise = noise.masked_fill(masks[0], 0.0)
+        value.copy_(torch.where(noise == 0, value, value + noise))  # adding 0.0 would lose the sign of -0.0
+
+    def _disturb_distance(self, call: Call, result: torch.Tensor) -> None:
+        """Distances may come from |x|^2 + |y|^2 - 2xy, whose error follows the norms, not the distance."""
+        first, second = call.args[0].to(torch.float64), call.args[1].to(torch.float64)
+        norms = first.square().sum(-1).unsqueeze(-1) + second.square().sum(-1).unsqueeze(-2)
+        noise = self.pool.perturbed(norms.to(result.dtype)).to(torch.float64) - norms
+        result.copy_((result.to(torch.float64).square() + noise).abs().sqrt())
+
+
+def growth(call: Call) -> int:
+    """How much more noise a long accumulation gets: a power of two near sqrt(n / 64), at least 1.
+
+    Interpolation computes places in the argument: an error of eps * size there moves the result by as much.
+    """
+    if call.name.startswith(INTERPOLATIONS) and isinstance(call.args[0], torch.Tensor):
+        return 1 << max(0, math.ceil(math.log2(max(1, *call.args[0].shape[2:]) / 2)))
+    return 1 << max(0, round(math.log2(max(1.0, math.sqrt(length(call) / LENGTH_PER_ULP)))))
+
+
+def length(call: Call) -> int:
+    """How many terms the operator adds up for one element of its result."""
+    name = call.name
+    try:
+        if name in PRODUCTS:
+            second = call.args[PRODUCTS[name][1]]
+            if name in CONVOLUTIONS:
+                return int(second.numel() // max(1, second.shape[0]))
+            first = call.args[PRODUCTS[name][0]]
+            return int(first.shape[-1]) if first.dim() else 1
+        if name in ("layer_norm", "native_layer_norm", "rms_norm"):
+            return math.prod(call.args[1])
+        if name in ("scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu"):
+            return int(max(call.args[0].shape[-2:]))
+        first = call.args[0]
+        if "norm" in name and "batch" in name:
+            return int(first.numel() // max(1, first.shape[1]))
+        if name in ("softmax", "_softmax", "log_softmax", "_log_softmax", "cumsum", "cumprod", "logcumsumexp"):
+            return int(first.shape[call.args[1]]) if first.dim() else 1
+        return _reduced(call)
+    except (AttributeError, IndexError, TypeError, ValueError):
+        return 1
+
+
+def _reduced(call: Call) -> int:
+    """Elements a reduction folds into one; the whole tensor when it has no `dim`."""
+    first = call.args[0]
+    if call.name not in FIRST_ONLY or "pool" in call.name:
+        return 1
+    dims = next((a for a in call.args[1:] if isinstance(a, list | tuple)), call.kwargs.get("dim"))
+    if dims is None and len(call.args) > 1 and type(call.args[1]) is int and "dim" in call.op:
+        dims = call.args[1]
+    if dims is None or (isinstance(dims, list | tuple) and not dims):
+        return int(first.numel())
+    return math.prod(first.shape[d] for d in ([dims] if isinstance(dims, int) else dims))
+
+
+def _accumulates(call: Call) -> bool:
+    """Whether a scatter adds up what lands on one element."""
+    return call.name in SCATTERS and call.argument(3, "accumulate", False) is True
+
+
+def _noisy_positions(call: Call) -> frozenset[int]:
+    if call.name in PRODUCTS:
+        first, second = PRODUCTS[call.name]
+        if second < len(call.args):
+            smaller = first if call.args[first].numel() <= call.args[second].numel() else second
+            return frozenset([smaller])
+    if call.name in FIRST_ONLY:
+        return frozenset([0])
+    return frozenset(range(len(call.args)))
+
+
+def _is_argument(tensor: torch.Tensor, call: Call) -> bool:
+    """Whether a result is an argument in disguise (dropout in evaluation mode returns its input)."""
+    pointer = tensor.data_ptr()
+    return any(isinstance(other, torch.Tensor) and other.data_ptr() == pointer for other in call.args)

@@ -1,0 +1,286 @@
+"""Running a program or a callable with every operator call in our hands."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mindgap.program import ops
+from mindgap.program.build import plain
+from mindgap.program.convert import changed_inputs
+from mindgap.program.graph import Node, Program, Tensors, leaves, map_leaves
+from mindgap.program.inputs import Inputs
+from mindgap.program.interpret import Executable
+from mindgap.program.precision import WIDER, in_float64, widen
+from mindgap.verdicts.operators import base_name
+
+Subject: TypeAlias = "tuple[Program, Tensors] | Callable[..., Any]"
+"""A program with its constants, or the user's own function or module."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One operator call that is about to be made."""
+
+    op: str
+    """ATen overload name: `aten.add.Tensor`."""
+    function: Callable[..., Any]
+    args: list[Any]
+    kwargs: dict[str, Any]
+    key: int
+    """Names the same call in another run of the same subject."""
+    where: str = ""
+    note: Any = None
+    """What a rule saw before the call and needs after it."""
+
+    @property
+    def name(self) -> str:
+        """The operator without namespace, overload and in-place mark: `add`."""
+        return base_name(self.op)
+
+    @property
+    def is_operator(self) -> bool:
+        return isinstance(self.function, torch._ops.OpOverload)
+
+    @property
+    def inplace(self) -> bool:
+        """Whether the result is an argument that the call writes to."""
+        return self.is_operator and _writes(self.op)
+
+    def make(self) -> Any:
+        return self.function(*self.args, **self.kwargs)
+
+    def argument(self, position: int, name: str, default: Any = None) -> Any:
+        """An argument, however it was given; the schema's default where it was not."""
+        if position < len(self.args):
+            return self.args[position]
+        return self.kwargs.get(name, default)
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Every tensor among the arguments."""
+        flat = [leaf for _, leaf in leaves([*self.args, *self.kwargs.values()])]
+        return [leaf for leaf in flat if isinstance(leaf, torch.Tensor)]
+
+    def mutated(self) -> list[torch.Tensor]:
+        """The tensors that the call writes to."""
+        if not self.is_operator:
+            return []
+        found = [self.argument(position, name) for position, name in ops.mutated_arguments(self.op)]
+        return [leaf for _, leaf in leaves(found) if isinstance(leaf, torch.Tensor)]
+
+
+@functools.cache
+def _writes(op: str) -> bool:
+    silent = ops.UNDECLARED_WRITES.get(op, ())
+    return any(argument not in silent for argument in ops.mutated_arguments(op))
+
+
+Hook: TypeAlias = Callable[[Call], Any]
+"""Makes a call in its own way and returns what the rest of the run shall see."""
+
+
+def make(call: Call) -> Any:
+    """The call as it is."""
+    return call.make()
+
+
+class Runner(ABC):
+    """A subject with its inputs, ready to run again and again from the same state."""
+
+    def __init__(self, inputs: Inputs, seed: int) -> None:
+        self.inputs = inputs
+        self.seed = seed
+
+    def run(self, hook: Hook, wide: bool = False) -> dict[str, torch.Tensor]:
+        """Outputs by name, then every input that may have changed as `input:NAME`.
+
+        With `wide`, the subject itself runs in float64.
+        """
+        tensors = self.inputs.copies()
+        if wide:
+            tensors = [widen(tensor) for tensor in tensors]
+        random.seed(self.seed)
+        np.random.seed(self.seed % 2**32)
+        torch.default_generator.manual_seed(self.seed)
+        with torch.no_grad(), default_dtype(torch.float64 if wide else torch.get_default_dtype()):
+            result = self.call(tensors, hook, wide)
+        found = {name: tensor for name, tensor in named(result)}
+        for position, (item, tensor) in enumerate(zip(self.inputs.tensors, tensors)):
+            if position in self.writable or (not wide and _changed(item.tensor, tensor)):
+                found[f"input:{item.name}"] = compact(tensor)
+        return found
+
+    @property
+    def writable(self) -> frozenset[int]:
+        """Positions of inputs that the subject is known to write to."""
+        return frozenset()
+
+    @abstractmethod
+    def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
+        """The subject's result for these tensors, every operator call made by the hook."""
+
+
+class ProgramRunner(Runner):
+    """Runs a program operator by operator."""
+
+    def __init__(self, program: Program, constants: Tensors, inputs: Inputs, seed: int) -> None:
+        super().__init__(inputs, seed)
+        self._program = program
+        self._constants = constants
+        self._executable = Executable(program, constants)
+
+    @functools.cached_property
+    def _wide(self) -> Executable:
+        return Executable(*in_float64(self._program, self._constants))
+
+    @functools.cached_property
+    def writable(self) -> frozenset[int]:  # type: ignore[override]
+        found = set(changed_inputs(self._program))
+        return frozenset(i for i, item in enumerate(self._program.inputs) if item.id in found)
+
+    def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
+        executable = self._wide if wide else self._executable
+
+        def caller(node: Node, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+            return hook(Call(node.op, function, args, kwargs, node.id, node.where))
+
+        return executable.run(tensors, caller=None if hook is make else caller)
+
+
+class CallableRunner(Runner):
+    """Runs the user's own function or module; a dispatch mode sees its operator calls."""
+
+    def __init__(self, function: Callable[..., Any], inputs: Inputs, seed: int) -> None:
+        super().__init__(inputs, seed)
+        self._function = function
+
+    @functools.cached_property
+    def _wide(self) -> Callable[..., Any]:
+        if not isinstance(self._function, torch.nn.Module):
+            return self._function
+        return copy.deepcopy(self._function).double()
+
+    def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
+        function = self._wide if wide else self._function
+        args, kwargs = self.inputs.call(tensors)
+        with _restored(function), _Dispatch(hook, wide):
+            return function(*args, **kwargs)
+
+
+class _Dispatch(TorchDispatchMode):
+    """Hands every operator call below it to a hook."""
+
+    def __init__(self, hook: Hook, wide: bool) -> None:
+        super().__init__()
+        self._hook = hook
+        self._wide = wide
+        self._count = 0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = ops.name_of(function)
+        call = Call(name or str(function), function, list(args), dict(kwargs or {}), self._count)
+        self._count += 1
+        if self._wide:
+            call = widened(call)
+        return self._hook(call) if name else call.make()
+
+
+def widened(call: Call) -> Call:
+    """The same call with floating tensors and dtype arguments in float64, but for tensors it writes to."""
+    written = {id(tensor) for tensor in call.mutated()}
+
+    def change(leaf: Any) -> Any:
+        if isinstance(leaf, torch.dtype):
+            return WIDER.get(leaf, leaf)
+        return widen(leaf) if isinstance(leaf, torch.Tensor) and id(leaf) not in written else leaf
+
+    args = [map_leaves(argument, change) for argument in call.args]
+    kwargs = {key: map_leaves(argument, change) for key, argument in call.kwargs.items()}
+    return replace(call, args=args, kwargs=kwargs)
+
+
+def runner_of(subject: Subject, inputs: Inputs, seed: int) -> Runner:
+    """The runner that fits the subject."""
+    if isinstance(subject, tuple):
+        return ProgramRunner(*subject, inputs, seed)
+    return CallableRunner(subject, inputs, seed)
+
+
+def named(result: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Outputs by the path that platforms give them; numbers become 0-dim tensors."""
+    for path, leaf in leaves(plain(result)):
+        if isinstance(leaf, np.ndarray | np.generic):
+            leaf = torch.from_numpy(np.array(leaf))
+        if isinstance(leaf, bool | int | float | complex):
+            exact = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+            kind = next(dtype for cls, dtype in exact.items() if isinstance(leaf, cls))
+            leaf = torch.tensor(leaf, dtype=kind)
+        if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
+            yield path or "output", compact(leaf)
+
+
+def compact(tensor: torch.Tensor) -> torch.Tensor:
+    """The values in a contiguous tensor without pending conjugation."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """torch's default dtype inside the block, restored after it."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextmanager
+def _restored(function: Any) -> Iterator[None]:
+    """Buffers of a module get their values back, so that each run starts from the same state."""
+    if not isinstance(function, torch.nn.Module):
+        yield
+        return
+    saved = [(buffer, buffer.detach().clone()) for buffer in function.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, values in saved:
+                buffer.copy_(values)
+
+
+def _changed(before: torch.Tensor, after: torch.Tensor) -> bool:
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return True
+    return not torch.equal(_bytes(before), _bytes(after))
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return compact(tensor).reshape(-1).view(torch.uint8)
+
+
+@dataclass
+class Capture:
+    """Keeps the first argument of chosen calls: the values that an index output points into."""
+
+    hook: Hook
+    wanted: frozenset[int]
+    values: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def __call__(self, call: Call) -> Any:
+        if call.key in self.wanted and call.key not in self.values:
+            self.values[call.key] = call.args[0].detach().clone()
+        return self.hook(call)

@@ -1,0 +1,186 @@
+"""What a program should give, what rounding explains, and where behaviour is unspecified: made once a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import torch
+
+from mindgap.program.inputs import Inputs
+from mindgap.records.tensors import DTYPE_NAMES
+from mindgap.verdicts.amplifier import find_amplifier
+from mindgap.verdicts.elements import deviation, expected_chunks
+from mindgap.verdicts.floor import Floor, real_view
+from mindgap.verdicts.hazards import DENORMAL, find_flushed, find_hazards
+from mindgap.verdicts.noise import Noise, Pool
+from mindgap.verdicts.reference import Stepwise, Wide
+from mindgap.verdicts.runner import Call, Capture, Hook, Runner, Subject, runner_of
+from mindgap.verdicts.surveyed import Survey, Surveyed
+from mindgap.verdicts.unspecified import defuse
+from mindgap.verdicts.watch import Watch
+
+__all__ = ["ILL", "RUNS", "Survey", "survey"]
+
+RUNS: Final = 8
+"""Monte-Carlo runs: 4 are enough for norms, 8 for single elements (docs/decisions/0003)."""
+
+ILL: Final = 0.1
+"""A floor of a tenth of the output, in norm, leaves nothing to judge."""
+
+SUSPICIOUS: Final = 4.0
+"""Eager this many floors away from float64: time to ask what rounding each step gives."""
+
+FLUSH_ELEMENTS: Final = 1 << 16
+"""Programs with fewer elements in all results are also run with denormals flushed; others only when they show
+denormal numbers."""
+
+Outputs = dict[str, torch.Tensor]
+
+
+def survey(subject: Subject, inputs: Inputs, seed: int = 0, runs: int = RUNS) -> Survey:
+    """The float64 reference, the noise floor and the hazards of a program on these inputs."""
+    runner = runner_of(subject, inputs, seed)
+    watch = Watch()
+    try:
+        plain = runner.run(_guarded(watch))
+    except Exception as error:  # the program itself refuses: there is nothing to survey
+        return Survey(problem=f"{type(error).__name__}: {error}")
+    return _Surveyor(runner, watch, plain, runs).survey()
+
+
+def _guarded(hook: Hook) -> Hook:
+    return lambda call: hook(defuse(call))
+
+
+class _Surveyor:
+    """One survey under way."""
+
+    def __init__(self, runner: Runner, watch: Watch, plain: Outputs, runs: int) -> None:
+        self.runner = runner
+        self.watch = watch
+        self.runs = runs
+        self.pool = Pool(runner.seed)
+        self.places = watch.places(plain)
+        self.wanted = frozenset(key for key, _ in self.places.values())
+        self.plain = plain
+        self.outputs = list(plain)
+
+    def survey(self) -> Survey:
+        if self.wanted:
+            self.plain = self.run(Call.make)
+        reference, problem = self.reference()
+        floors = self.floors({})
+        exact = None
+        if any(floor.moved or floor.condition > ILL / 4 for floor in floors.values()):
+            exact = self.stepwise()
+            floors = self.floors(exact[1].exact)
+        found = {name: self.surveyed(name, floors[name], reference.get(name), problem) for name in self.plain}
+        if any(self.is_suspicious(item) for item in found.values()):
+            outputs, _ = exact or self.stepwise()
+            found = {name: _with_stepwise(item, outputs.get(name)) for name, item in found.items()}
+        found = self.with_hazards(found)
+        found = self.with_amplifier(found, floors)
+        values = tuple(item for name, item in found.items() if name not in self.outputs)
+        rules = {rule: next(iter(calls.values())) for rule, calls in self.watch.matched.items()}
+        if any(DENORMAL in item.hazards for item in found.values()):
+            rules[DENORMAL] = "denormal numbers"
+        outputs_found = tuple(found[name] for name in self.outputs)
+        return Survey(outputs_found, values, rules, self.runs)
+
+    def run(self, hook: Hook, wide: bool = False) -> Outputs:
+        capture = Capture(_guarded(hook), self.wanted)
+        outputs = self.runner.run(capture, wide)
+        return {**outputs, **{f"values:{key}": value.contiguous() for key, value in capture.values.items()}}
+
+    def reference(self) -> tuple[Outputs, str]:
+        try:
+            return self.run(Wide(self.watch.drawn), wide=True), ""
+        except Exception as error:  # not every operator has a float64 kernel
+            return {}, f"the float64 run failed: {type(error).__name__}: {error}"
+
+    def stepwise(self) -> tuple[Outputs, Stepwise]:
+        hook = Stepwise(self.watch.drawn)
+        try:
+            return self.run(hook), hook
+        except Exception:  # then the reference stands alone
+            return {}, hook
+
+    def floors(self, exact: dict[int, list[torch.Tensor | None]]) -> dict[str, Floor]:
+        floors = {name: Floor(tensor) for name, tensor in self.plain.items()}
+        noise = Noise(self.pool, exact)
+        for number in range(self.runs):
+            self.pool.restart(self.runner.seed * 7919 + number)
+            try:
+                outputs = self.run(noise)
+            except Exception:  # noise led to a value that the program refuses
+                for floor in floors.values():
+                    floor.reshaped = True
+                continue
+            for name, floor in floors.items():
+                if name in outputs:
+                    floor.add(outputs[name])
+                else:
+                    floor.reshaped = True
+        return floors
+
+    def surveyed(self, name: str, floor: Floor, reference: torch.Tensor | None, problem: str) -> Surveyed:
+        plain = self.plain[name]
+        distrust = problem
+        if reference is None and not problem:
+            distrust = "the float64 run has no such output"
+        elif reference is not None and reference.shape != plain.shape:
+            distrust, reference = "the float64 run gives another shape", None
+        elif floor.reshaped:
+            distrust = "its shape or its success depends on rounding"
+        condition = floor.condition
+        return Surveyed(
+            name,
+            DTYPE_NAMES[plain.dtype],
+            reference=reference,
+            spread=None if floor.reshaped else floor.smooth(),
+            flips=floor.flips,
+            places=self.places[name][1] if name in self.places else None,
+            distrust=distrust,
+            condition=condition,
+        )
+
+    def is_suspicious(self, item: Surveyed) -> bool:
+        """Whether the plain run is farther from float64 than rounding explains."""
+        if item.reference is None or item.distrust:
+            return False
+        plain = real_view(self.plain[item.name]).reshape(-1)
+        low = 0
+        for expected in expected_chunks(item, plain.dtype):
+            size = len(expected.reference) if expected.reference is not None else 0
+            if bool((deviation(plain[low : low + size], expected) > SUSPICIOUS).any()):
+                return True
+            low += size
+        return False
+
+    def with_hazards(self, found: dict[str, Surveyed]) -> dict[str, Surveyed]:
+        masks = find_hazards(self.run, self.plain, self.watch.matched, self.runner.seed)
+        if self.watch.elements < FLUSH_ELEMENTS or any(map(_has_denormals, self.plain.values())):
+            find_flushed(self.run, self.plain, masks)
+        return {name: replace(item, hazards=masks[name]) for name, item in found.items()}
+
+    def with_amplifier(self, found: dict[str, Surveyed], floors: Mapping[str, Floor]) -> dict[str, Surveyed]:
+        ill = {name for name, item in found.items() if item.condition > ILL or floors[name].moved}
+        if not ill:
+            return found
+        self.pool.restart(self.runner.seed)
+        name_of_worst = find_amplifier(self.run, Noise(self.pool))
+        return {name: replace(item, amplifier=name_of_worst) if name in ill else item for name, item in found.items()}
+
+
+def _with_stepwise(item: Surveyed, stepwise: torch.Tensor | None) -> Surveyed:
+    if stepwise is None or item.reference is None or stepwise.shape != item.reference.shape:
+        return item
+    return replace(item, stepwise=stepwise)
+
+
+def _has_denormals(tensor: torch.Tensor) -> bool:
+    if not tensor.is_floating_point() or not tensor.numel():
+        return False
+    return bool(((tensor != 0) & (tensor.abs() < torch.finfo(tensor.dtype).tiny)).any())

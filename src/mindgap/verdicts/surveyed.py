@@ -1,0 +1,130 @@
+"""What a survey found: records that cross from the worker to the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """An output that holds places of values rather than values."""
+
+    values: str
+    """The name under which the survey keeps the values that it points into."""
+    axis: int | None
+    """The dimension that the places count along; None is the flattened tensor."""
+    planes: int = 0
+    """Places in pooling count through the last so many dimensions."""
+    distinct: bool = False
+    """No place may appear twice: sort and topk."""
+    operator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What is known of one output before any platform ran."""
+
+    name: str
+    dtype: str
+    reference: torch.Tensor | None = None
+    """The output in float64; integers and booleans as they are."""
+    spread: torch.Tensor | None = None
+    """How far rounding moves each element; complex values as pairs; None where it moves nothing."""
+    stepwise: torch.Tensor | None = None
+    """The output with each step rounded to its own precision, where that differs from the reference."""
+    flips: torch.Tensor | None = None
+    """Elements that rounding turns into or out of Inf or NaN."""
+    hazards: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """By rule of unspecified behaviour: the elements that it reaches."""
+    places: Places | None = None
+    distrust: str = ""
+    """Why the reference does not hold for this output."""
+    condition: float = 0.0
+    """Spread in norm, relative to the output in norm."""
+    amplifier: str = ""
+    """The operator that turns rounding into a large difference; known for ill-conditioned outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is known of all outputs of a program."""
+
+    outputs: tuple[Surveyed, ...] = ()
+    values: tuple[Surveyed, ...] = ()
+    """Values that index outputs point into."""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """Rules whose pattern matched, and the operator that did."""
+    runs: int = 0
+    problem: str = ""
+    """Why there is no survey: what the program said when it was run."""
+
+    def output(self, name: str) -> Surveyed | None:
+        return next((item for item in self.outputs if item.name == name), None)
+
+    def value(self, name: str) -> Surveyed | None:
+        return next((item for item in self.values if item.name == name), None)
+
+    def to_message(self) -> tuple[dict[str, Any], list[torch.Tensor]]:
+        """Plain data and the tensors that it refers to by position."""
+        tensors: list[torch.Tensor] = []
+
+        def put(tensor: torch.Tensor | None) -> int | None:
+            if tensor is None:
+                return None
+            tensors.append(tensor.contiguous())
+            return len(tensors) - 1
+
+        def describe(item: Surveyed) -> dict[str, Any]:
+            places = item.places
+            return {
+                "name": item.name,
+                "dtype": item.dtype,
+                "tensors": {key: put(getattr(item, key)) for key in _TENSORS},
+                "hazards": {rule: put(mask) for rule, mask in item.hazards.items()},
+                "places": None if places is None else {key: getattr(places, key) for key in _PLACES},
+                "distrust": item.distrust,
+                "condition": item.condition,
+                "amplifier": item.amplifier,
+            }
+
+        message = {
+            "outputs": [describe(item) for item in self.outputs],
+            "values": [describe(item) for item in self.values],
+            "rules": dict(self.rules),
+            "runs": self.runs,
+            "problem": self.problem,
+        }
+        return message, tensors
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> Survey:
+        """The survey that `to_message` took apart."""
+
+        def read(item: Mapping[str, Any]) -> Surveyed:
+            kept = {key: tensors[i] for key, i in item["tensors"].items() if i is not None}
+            return Surveyed(
+                name=item["name"],
+                dtype=item["dtype"],
+                hazards={rule: tensors[i] for rule, i in item["hazards"].items()},
+                places=Places(**item["places"]) if item["places"] else None,
+                distrust=item["distrust"],
+                condition=item["condition"],
+                amplifier=item["amplifier"],
+                **kept,
+            )
+
+        return cls(
+            outputs=tuple(map(read, message["outputs"])),
+            values=tuple(map(read, message["values"])),
+            rules=message["rules"],
+            runs=message["runs"],
+            problem=message["problem"],
+        )
+
+
+_TENSORS = ("reference", "spread", "stepwise", "flips")
+_PLACES = ("values", "axis", "planes", "distinct", "operator")

@@ -1,0 +1,95 @@
+"""Random streams and memory that nobody wrote."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+from mindgap.program.graph import leaves
+from mindgap.verdicts.runner import Call
+from mindgap.verdicts.unspecified.rule import Rule
+from mindgap.verdicts.unspecified.special import taint
+
+_PROBABILITIES: Final = ("dropout_p", "dropout")
+_SWITCHES: Final = ("train", "training")
+
+
+def draws(call: Call) -> bool:
+    """Whether the call takes numbers from the random stream."""
+    function = call.function
+    if not isinstance(function, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in function.tags:
+        return False
+    for position, argument in enumerate(function._schema.arguments):
+        value = call.argument(position, argument.name, argument.default_value)
+        if argument.name in _PROBABILITIES and value == 0 or argument.name in _SWITCHES and value is False:
+            return False
+    return True
+
+
+def _other_stream(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    """NaN first, which shows everything that chance reaches; then other draws."""
+    tensors = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+    if attempt == 0 and any(tensor.is_floating_point() for tensor in tensors):
+        for tensor in tensors:
+            if tensor.is_floating_point() and tensor.numel():
+                tensor.fill_(float("nan"))
+        return result
+    torch.default_generator.manual_seed(int(torch.randint(0, 2**31, (), generator=generator)))
+    return call.make()
+
+
+def _always(call: Call) -> bool:
+    return True
+
+
+def _fill(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    if isinstance(result, torch.Tensor) and result.numel():
+        taint(result, attempt, generator)
+    return result
+
+
+def _grows(call: Call) -> bool:
+    """Whether resize_ makes room that was never written."""
+    wanted = call.argument(1, "size", ())
+    room = 1
+    for size in wanted:
+        room *= size
+    call.note = call.args[0].numel()
+    return bool(room > call.note)
+
+
+def _fill_rest(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    taint(result.view(-1)[call.note :], attempt, generator)
+    return result
+
+
+RULES: Final = (
+    Rule(
+        "random-stream",
+        frozenset(),
+        draws,
+        _other_stream,
+        "the same seed gives other numbers on another platform",
+        "torch notes on randomness: 'results may not be reproducible between CPU and GPU executions'; "
+        "torch._inductor.config.fallback_random",
+    ),
+    Rule(
+        "uninitialised-memory",
+        frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}),
+        _always,
+        _fill,
+        "the tensor was never written: it holds whatever was in memory",
+        "torch.empty: 'a tensor filled with uninitialized data'",
+        attempts=2,
+    ),
+    Rule(
+        "resized-memory",
+        frozenset({"resize"}),
+        _grows,
+        _fill_rest,
+        "the elements that resize_ adds were never written",
+        "torch.Tensor.resize_: 'any new memory is uninitialized'",
+        attempts=2,
+    ),
+)

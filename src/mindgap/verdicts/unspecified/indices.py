@@ -1,0 +1,152 @@
+"""Ties, and several writes to one place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+
+from mindgap.verdicts.runner import Call
+from mindgap.verdicts.unspecified.rule import Rule
+
+# ---- equal values have no order
+
+_ORDERED: Final = frozenset({"sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "max", "min",
+                             "argmax", "argmin", "cummax", "cummin"})  # fmt: skip
+
+
+def dimension(call: Call) -> int | None:
+    """The dimension that an ordering operator works along; None when it takes the whole tensor."""
+    source = call.args[0]
+    default: int | None = -1
+    position = {"topk": 2, "kthvalue": 2}.get(call.name, 1)
+    if call.op.endswith("stable") or call.op.endswith("values_stable"):
+        position = 2
+    if call.name in ("argmax", "argmin", "max", "min", "median", "nanmedian"):
+        default = None
+    found = call.argument(position, "dim", default)
+    if found is None or type(found) is not int:
+        return None if found is None else -1
+    return found if source.dim() else None
+
+
+def _tie_matches(call: Call) -> bool:
+    source = call.args[0]
+    if not isinstance(source, torch.Tensor) or source.numel() < 2:
+        return False
+    if call.argument(1, "stable") is True and "stable" in call.op:
+        return False
+    if call.name in ("max", "min", "median", "nanmedian") and "dim" not in call.op:
+        return False  # returns a value, not a place
+    axis = dimension(call)
+    ordered = (source.reshape(-1) if axis is None else source).sort(dim=-1 if axis is None else axis).values
+    axis = -1 if axis is None else axis
+    before, after = ordered.narrow(axis, 0, ordered.shape[axis] - 1), ordered.narrow(axis, 1, ordered.shape[axis] - 1)
+    same = before == after
+    if source.is_floating_point():
+        same = same | (before.isnan() & after.isnan())
+    return bool(same.any())
+
+
+def _tie_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    """Order the same values after shuffling the places; equal values then come in another order."""
+    source = call.args[0]
+    axis = dimension(call)
+    flat = source.reshape(-1) if axis is None else source
+    along = 0 if axis is None else axis
+    count = flat.shape[along]
+    order = torch.arange(count).flip(0) if attempt == 0 else torch.randperm(count, generator=generator)
+    moved = flat.index_select(along, order)
+    again = replace(call, args=[moved if axis is not None else moved.reshape(source.shape), *call.args[1:]]).make()
+    if isinstance(again, torch.Tensor):
+        return order[again]
+    values, places = again
+    return values, order[places]
+
+
+# ---- the last write wins, but which is last?
+
+_WRITES: Final = frozenset({"scatter", "index_put", "_index_put_impl", "_unsafe_index_put", "index_copy", "put"})
+
+
+def _places(call: Call) -> torch.Tensor | None:
+    """Where a write lands, as one number for each element or row; None when it adds up."""
+    target = call.args[0]
+    if call.name == "scatter":
+        if "reduce" in call.op or not isinstance(call.argument(3, "src"), torch.Tensor):
+            return None
+        axis = call.args[1] % max(1, target.dim())
+        index = call.args[2]
+        grid = torch.meshgrid(*(torch.arange(size) for size in index.shape), indexing="ij") if index.dim() else ()
+        return _linear([index if i == axis else g for i, g in enumerate(grid)], list(target.shape))
+    if call.name == "index_copy":
+        return call.args[2].reshape(-1)
+    if call.argument(3, "accumulate", False):
+        return None
+    if call.name == "put":
+        return call.args[1].reshape(-1)
+    given = [(size, index) for size, index in zip(target.shape, call.args[1]) if isinstance(index, torch.Tensor)]
+    if not given or any(index.dtype is torch.bool for _, index in given):
+        return None
+    shared = torch.broadcast_tensors(*(index % size for size, index in given))
+    return _linear(list(shared), [size for size, _ in given])
+
+
+def _linear(indices: list[torch.Tensor], sizes: list[int]) -> torch.Tensor:
+    place = torch.zeros((), dtype=torch.int64)
+    for index, size in zip(indices, sizes):
+        place = place * size + index
+    return place.reshape(-1)
+
+
+def _duplicate_matches(call: Call) -> bool:
+    places = _places(call)
+    return places is not None and places.numel() > 1 and len(places.unique()) < places.numel()
+
+
+def _duplicate_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    """Write in the reverse order; the operator wrote already, so that all places are taken again."""
+    target = result if isinstance(result, torch.Tensor) else call.args[0]
+    args = [target, *call.args[1:]]
+    if call.name == "scatter":
+        axis = call.args[1]
+        args[2] = call.args[2].flip(axis)
+        source = call.argument(3, "src")
+        length = call.args[2].shape[axis] if call.args[2].dim() else 1
+        args[3:4] = [source.narrow(axis, 0, length).flip(axis) if source.dim() else source]
+    elif call.name == "index_copy":
+        args[2], args[3] = call.args[2].flip(0), call.args[3].flip(call.args[1])
+    elif call.name == "put":
+        args[1], args[2] = call.args[1].reshape(-1).flip(0), call.args[2].reshape(-1).flip(0)
+    else:
+        given = [index for index in call.args[1] if isinstance(index, torch.Tensor)]
+        shape = torch.broadcast_shapes(*(index.shape for index in given))
+        count = shape[0] if shape else 1
+        if not shape or call.args[2].dim() == 0 or count not in call.args[2].shape:
+            return result
+        axis = list(call.args[2].shape).index(count)
+        args[1] = [index.expand(shape).flip(0) if isinstance(index, torch.Tensor) else index for index in call.args[1]]
+        args[2] = call.args[2].flip(axis)
+    return replace(call, args=args, kwargs={k: v for k, v in call.kwargs.items() if k != "src"}).make()
+
+
+RULES: Final = (
+    Rule(
+        "tie-order",
+        _ORDERED,
+        _tie_matches,
+        _tie_scramble,
+        "equal values come in any order unless the sort is stable",
+        "torch.sort (stable=False), torch.topk, torch.argmax: 'If there are multiple maximal values'",
+    ),
+    Rule(
+        "duplicate-writes",
+        _WRITES,
+        _duplicate_matches,
+        _duplicate_scramble,
+        "several values are written to one place and any of them may stay",
+        "torch.Tensor.scatter_: 'nondeterministic when indices are not unique'; torch.Tensor.index_put_",
+        attempts=1,
+    ),
+)

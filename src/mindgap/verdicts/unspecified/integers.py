@@ -1,0 +1,168 @@
+"""Casts to integers, shifts and integer division."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+
+from mindgap.verdicts.runner import Call
+from mindgap.verdicts.unspecified.rule import Rule
+
+_CASTS: Final = frozenset({"to", "_to_copy", "type_as", "copy"})
+_SHIFTS: Final = frozenset(
+    {"bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__", "__ilshift__", "__irshift__"}
+)
+_DIVISIONS: Final = frozenset({"div", "divide", "floor_divide", "remainder", "fmod"})
+
+
+def _is_integer(dtype: torch.dtype) -> bool:
+    return not dtype.is_floating_point and not dtype.is_complex and dtype is not torch.bool
+
+
+def _random(result: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    info = torch.iinfo(result.dtype)
+    low, high = max(info.min, -(2**62)), min(info.max, 2**62)
+    return torch.randint(low, high, result.shape, generator=generator, dtype=torch.int64).to(result.dtype)
+
+
+# ---- a float that no integer can hold
+
+
+def _cast(call: Call) -> tuple[torch.Tensor, torch.dtype] | None:
+    """The floating source and integer or bool target of a cast."""
+    if call.name == "copy":
+        source, target = call.argument(1, "src"), call.args[0].dtype
+    else:
+        source = call.args[0]
+        places = [a for a in (*call.args[1:], *call.kwargs.values()) if isinstance(a, torch.dtype | torch.Tensor)]
+        if not places:
+            return None
+        target = places[0] if isinstance(places[0], torch.dtype) else places[0].dtype
+    if not isinstance(source, torch.Tensor) or not source.is_floating_point() or target.is_floating_point:
+        return None
+    return (source, target) if target is torch.bool or _is_integer(target) else None
+
+
+def _outside(source: torch.Tensor, target: torch.dtype) -> torch.Tensor:
+    """Where the truncated value does not fit."""
+    if target is torch.bool:
+        tiny = torch.finfo(source.dtype).tiny
+        return source.isnan() | ((source != 0) & (source.abs() < tiny))
+    info = torch.iinfo(target)
+    whole = source.to(torch.float64).trunc()
+    return ~((whole >= float(info.min)) & (whole < float(info.max) + 1))
+
+
+def _cast_matches(call: Call) -> bool:
+    cast = _cast(call)
+    return cast is not None and bool(_outside(*cast).any())
+
+
+def _cast_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    cast = _cast(call)
+    if cast is None:
+        return result
+    source, target = cast
+    where = _outside(source.to(result.device), target).expand(result.shape)
+    other = ~result if target is torch.bool else _random(result, generator)
+    return result.copy_(torch.where(where, other, result))
+
+
+# ---- a shift that leaves the word
+
+
+def _bad_shift(call: Call) -> torch.Tensor | None:
+    value, amount = call.args[0], call.argument(1, "other")
+    if not isinstance(value, torch.Tensor) or value.is_floating_point():
+        return None
+    amount = torch.as_tensor(amount)
+    width = torch.iinfo(value.dtype).bits if value.dtype is not torch.bool else 1
+    return (amount < 0) | (amount >= width)
+
+
+def _shift_matches(call: Call) -> bool:
+    bad = _bad_shift(call)
+    return bad is not None and bool(bad.any())
+
+
+def _shift_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    bad = _bad_shift(call)
+    if bad is None:
+        return result
+    return result.copy_(torch.where(bad.expand(result.shape), _random(result, generator), result))
+
+
+# ---- an integer quotient that does not exist
+
+
+def _bad_division(call: Call) -> torch.Tensor | None:
+    """Where an integer is divided by zero, or the smallest one by -1."""
+    if len(call.args) < 2:
+        return None
+    value, divisor = torch.as_tensor(call.args[0]), torch.as_tensor(call.args[1])
+    if not _is_integer(value.dtype) or not _is_integer(divisor.dtype):
+        return None
+    if call.name in ("div", "divide") and call.kwargs.get("rounding_mode") is None:
+        return None  # a true quotient is a float
+    kind = torch.result_type(value, divisor)
+    bad = divisor == 0
+    if kind.is_signed:
+        bad = bad | ((divisor == -1) & (value == torch.iinfo(kind).min))
+    return bad
+
+
+def _division_matches(call: Call) -> bool:
+    bad = _bad_division(call)
+    return bad is not None and bool(bad.any())
+
+
+def defuse(call: Call) -> Call:
+    """The call without divisions that would trap: they would end the process that surveys."""
+    if call.name not in _DIVISIONS or not call.is_operator:
+        return call
+    bad = _bad_division(call)
+    if bad is None or not bool(bad.any()):
+        return call
+    divisor = torch.as_tensor(call.args[1])
+    safe = torch.where(bad, torch.ones_like(divisor), divisor)
+    overload = call.function
+    if not isinstance(call.args[1], torch.Tensor):
+        return replace(call, args=[call.args[0], 1, *call.args[2:]])
+    return replace(call, function=overload, args=[call.args[0], safe, *call.args[2:]])
+
+
+def _division_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    bad = _bad_division(call)
+    if bad is None:
+        return result
+    return result.copy_(torch.where(bad.expand(result.shape), _random(result, generator), result))
+
+
+RULES: Final = (
+    Rule(
+        "float-to-integer",
+        _CASTS,
+        _cast_matches,
+        _cast_scramble,
+        "a NaN, an infinity or a value beyond the range has no integer; hardware saturates, wraps or returns a marker",
+        "torch.Tensor.to: out-of-range conversion is undefined behaviour in C++; pytorch#180159, pytorch#156788",
+    ),
+    Rule(
+        "shift-out-of-range",
+        _SHIFTS,
+        _shift_matches,
+        _shift_scramble,
+        "shifting by a negative amount or by the width of the type is undefined in C++ and differs by processor",
+        "torch.bitwise_left_shift; pytorch#143566",
+    ),
+    Rule(
+        "integer-division",
+        _DIVISIONS,
+        _division_matches,
+        _division_scramble,
+        "an integer divided by zero, or the smallest one by -1, has no result; processors trap, wrap or return 0",
+        "torch.div; pytorch#184406",
+    ),
+)

@@ -1,0 +1,33 @@
+"""What a rule of unspecified behaviour is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from mindgap.verdicts.runner import Call
+
+Pattern: TypeAlias = Callable[[Call], bool]
+"""Whether the call's real arguments reach the unspecified case."""
+
+Scramble: TypeAlias = Callable[[Call, Any, int, torch.Generator], Any]
+"""Another legal result of a call, from its result, the number of the attempt and a source of chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of behaviour that differs between platforms although none is wrong."""
+
+    id: str
+    operators: frozenset[str]
+    """Operator names without namespace and overload; empty means that the pattern decides alone."""
+    matches: Pattern
+    scramble: Scramble
+    reason: str
+    reference: str
+    """The page of the documentation or the statement of a maintainer."""
+    attempts: int = 3
+    """Runs with another legal result: one may by chance give the same."""

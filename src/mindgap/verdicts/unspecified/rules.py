@@ -1,0 +1,32 @@
+"""All rules, and how a call finds its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mindgap.verdicts.runner import Call
+from mindgap.verdicts.unspecified import chance, indices, integers, special
+from mindgap.verdicts.unspecified.integers import defuse
+from mindgap.verdicts.unspecified.rule import Rule
+
+RULES: Final[dict[str, Rule]] = {
+    rule.id: rule for family in (integers, special, indices, chance) for rule in family.RULES
+}
+"""Every rule by its id."""
+
+_BY_OPERATOR: Final[dict[str, list[Rule]]] = {}
+for _rule in RULES.values():
+    for _name in _rule.operators:
+        _BY_OPERATOR.setdefault(_name, []).append(_rule)
+_ANY: Final = [rule for rule in RULES.values() if not rule.operators]
+
+
+def matching(call: Call) -> list[Rule]:
+    """The rules that a call with these arguments falls under."""
+    if not call.is_operator:
+        return []
+    candidates = (*_BY_OPERATOR.get(call.name, ()), *_ANY)
+    return [rule for rule in candidates if rule.matches(call)]
+
+
+__all__ = ["RULES", "Rule", "defuse", "matching"]

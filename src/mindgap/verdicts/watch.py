@@ -1,0 +1,82 @@
+"""The plain run, watched: which rules its calls fall under, what chance drew, which results are places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+
+from mindgap.program.graph import leaves
+from mindgap.verdicts.runner import Call, make
+from mindgap.verdicts.surveyed import Places
+from mindgap.verdicts.unspecified import matching
+from mindgap.verdicts.unspecified.chance import draws
+from mindgap.verdicts.unspecified.indices import dimension
+
+_INDEX_RESULT: Final = {
+    "sort": 1, "topk": 1, "kthvalue": 1, "median": 1, "nanmedian": 1, "mode": 1, "max": 1, "min": 1, "cummax": 1,
+    "cummin": 1, "argsort": 0, "argmax": 0, "argmin": 0, "max_pool2d_with_indices": 1,
+    "max_pool3d_with_indices": 1, "adaptive_max_pool2d": 1, "adaptive_max_pool3d": 1,
+}  # fmt: skip
+"""Operators that return places, and which of their results they are."""
+
+_DISTINCT: Final = frozenset({"sort", "argsort", "topk"})
+
+
+@dataclass
+class _Pointer:
+    """A tensor of places as it came out of its operator."""
+
+    tensor: torch.Tensor
+    key: int
+    values: torch.Tensor
+    places: Places
+
+
+@dataclass
+class Watch:
+    """A hook for the run without noise."""
+
+    matched: dict[str, dict[int, str]] = field(default_factory=dict)
+    """By rule: the calls that fell under it, with their operators."""
+    drawn: dict[int, list[torch.Tensor]] = field(default_factory=dict)
+    """By call: what a random operator gave."""
+    elements: int = 0
+    """How many elements all results had together: what a run costs."""
+    _pointers: list[_Pointer] = field(default_factory=list)
+
+    def __call__(self, call: Call) -> Any:
+        for rule in matching(call):
+            self.matched.setdefault(rule.id, {})[call.key] = call.op
+        result = make(call)
+        if call.name in _INDEX_RESULT:
+            self._note_places(call, result)
+        if isinstance(result, torch.Tensor):
+            self.elements += result.numel()
+        if draws(call):
+            flat = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+            self.drawn[call.key] = [leaf.detach().clone() for leaf in flat]
+        return result
+
+    def _note_places(self, call: Call, result: Any) -> None:
+        position = _INDEX_RESULT[call.name]
+        if position and (not isinstance(result, tuple | list) or len(result) <= position):
+            return
+        tensor = result[position] if position else result
+        if not isinstance(tensor, torch.Tensor) or tensor.is_floating_point():
+            return
+        planes = (3 if "3d" in call.name else 2) if "pool" in call.name else 0
+        axis = None if planes else dimension(call)
+        places = Places(f"values:{call.key}", axis, planes, call.name in _DISTINCT, call.op)
+        self._pointers.append(_Pointer(tensor, call.key, call.args[0], places))
+
+    def places(self, outputs: dict[str, torch.Tensor]) -> dict[str, tuple[int, Places]]:
+        """The outputs that hold places, with the call that made them."""
+        found: dict[str, tuple[int, Places]] = {}
+        for name, output in outputs.items():
+            for pointer in self._pointers:
+                same = pointer.tensor.data_ptr() == output.data_ptr() and pointer.tensor.shape == output.shape
+                if output.numel() and same and pointer.tensor.dtype == output.dtype:
+                    found[name] = (pointer.key, pointer.places)
+        return found
