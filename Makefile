@@ -26,6 +26,10 @@ types: $(INSTALLED)
 roundtrip: $(INSTALLED)
 	$(BIN)/mindgap bench roundtrip
 
+# Real divergences and controls whose truth is known: recall, precision and blame by class.
+cases: $(INSTALLED)
+	$(BIN)/mindgap bench cases
+
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch

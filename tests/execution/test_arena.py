@@ -61,7 +61,7 @@ def test_a_full_disk_is_said_and_nothing_stays(tmp_path: Path, monkeypatch: pyte
     link = tmp_path / "full"
 
     def open_full(self: Path, *args: object) -> object:
-        return open("/dev/full", "wb", buffering=0)  # noqa: SIM115, PTH123
+        return open("/dev/full", "wb", buffering=0)  # noqa: PTH123
 
     monkeypatch.setattr(Path, "open", open_full)
     with pytest.raises(NoSpace, match="no space left"):

@@ -43,6 +43,9 @@ def test_file_operators_are_not_taken_into_a_program() -> None:
 def test_schema_facts() -> None:
     assert ops.mutated_arguments("aten.add_.Tensor") == ((0, "self"),)
     assert ops.mutated_arguments("aten.add.Tensor") == ()
-    assert [name for _, name in ops.mutated_arguments("aten.batch_norm.default")] == ["running_mean", "running_var"]
+    assert [name for _, name in ops.mutated_arguments("aten.batch_norm.default")] == [
+        "running_mean",
+        "running_var",
+    ]
     assert ops.may_alias("aten.view.default") and ops.may_alias("aten.dropout.default")
     assert not ops.may_alias("aten.add.Tensor")

@@ -19,6 +19,7 @@ from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.precision import in_float64, widen
 from mindgap.program.validate import validate
+from mindgap.records.tensors import byte_view
 from tests.program.models import examples
 
 NAMES = list(examples())
@@ -44,8 +45,7 @@ def assert_same(found: Any, expected: Any, name: str) -> None:
         return
     assert found.dtype == expected.dtype and found.shape == expected.shape, name
     assert found.stride() == expected.stride() or not expected.numel(), name
-    same = torch.equal(found.contiguous().view(-1).view(torch.uint8), expected.contiguous().view(-1).view(torch.uint8))
-    assert same or not expected.numel(), name
+    assert torch.equal(byte_view(found), byte_view(expected)), name
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,7 +13,7 @@ import typer
 
 from mindgap.errors import MindgapError
 
-EXIT_DIFFERENCES, EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 1, 2, 3, 130
+EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 2, 3, 130
 
 
 def make_app() -> typer.Typer:
@@ -55,9 +55,10 @@ def main() -> None:
     """Run the command line; every way out has its exit code."""
     try:
         make_app()(standalone_mode=True)
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted; workers were ended\n")
-        sys.exit(EXIT_INTERRUPTED)
+    except SystemExit as leaving:
+        if leaving.code == EXIT_INTERRUPTED:  # typer's own answer to Ctrl-C is silent
+            sys.stderr.write("interrupted; all workers were ended\n")
+        raise
     except MindgapError as error:
         if os.environ.get("MINDGAP_DEBUG"):
             traceback.print_exc()

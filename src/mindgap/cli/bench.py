@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +31,18 @@ def roundtrip(as_json: AsJson = False) -> None:
     from mindgap.bench.roundtrip import measure
 
     _show(measure, as_json)
+
+
+@app.command("cases")
+def cases(
+    folder: Annotated[Path, typer.Option(help="A folder of cases with its truth.json.")] = Path("cases"),
+    only: Annotated[list[str] | None, typer.Option(help="Names of cases; all by default.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How the verdicts do on real divergences and controls whose truth is known."""
+    from mindgap.bench.cases import measure
+
+    _show(lambda tell: measure(tell, folder, only or ()), as_json)
 
 
 def _show(measure: Callable[[Callable[[str, str], None]], Measurement], as_json: bool) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,11 +38,22 @@ class HubModel(ModelSource):
         is_local = folder.is_dir()
         if is_local and not source.trust:
             _refuse_pickles(folder)
-        with library.quiet():
+        with library.quiet(), contextlib.nullcontext() if is_local or _is_reachable() else library.offline():
             name = str(folder) if is_local else name
             config, model = _from_pretrained(transformers, name, is_local, source)
             call = first_fitting_call(model, config, source.seed)
         return casting.in_precision(Loaded(source.spec, (), call, model=model), source.dtype)
+
+
+def _is_reachable() -> bool:
+    """Whether the hub's address is known here; its client would retry for half a minute to find out."""
+    if any(name.lower() in ("https_proxy", "all_proxy") for name in os.environ):
+        return True
+    try:
+        socket.getaddrinfo("huggingface.co", 443)
+        return True
+    except OSError:
+        return False
 
 
 def _refuse_pickles(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import warnings
 from collections.abc import Iterator
 from types import ModuleType
@@ -55,6 +56,12 @@ def offline() -> Iterator[None]:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Warnings of libraries about their own defaults are not news for a user of mindgap."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    logger = logging.getLogger("huggingface_hub")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)

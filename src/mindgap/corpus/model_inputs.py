@@ -118,7 +118,11 @@ class _Maker:
 
 def _tokens(maker: _Maker, name: str) -> torch.Tensor:
     shape = (BATCH, 2, LENGTH) if "MultipleChoice" in maker.kind else (BATCH, LENGTH)
-    return maker.ids(name, *shape)
+    tokens = maker.ids(name, *shape)
+    end = maker.number("eos_token_id", default=0)
+    if 0 < end < maker.number("vocab_size", default=0):  # some heads read the state of the last end token
+        tokens[..., -1] = end
+    return tokens
 
 
 def _ones(maker: _Maker, name: str) -> torch.Tensor:

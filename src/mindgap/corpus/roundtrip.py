@@ -60,11 +60,15 @@ def roundtrip(source: Source) -> RoundTrip:
         decoded = codec.decode(encoded)
     except Exception as error:  # torch.export raises any type; the reason is what this is about
         return RoundTrip(source.spec, False, False, reason=f"{type(error).__name__}: {first_line(error)}")
-    runs = [_run(inputs, source.seed, Executable(item, constants).run) for item in (program, decoded)]
-    if loaded.model is not None:
-        runs.append(_run_source(inputs, source.seed, loaded.model))
+    size = len(program.nodes), len(encoded)
+    try:
+        runs = [_run(inputs, source.seed, Executable(item, constants).run) for item in (program, decoded)]
+        if loaded.model is not None:
+            runs.append(_run_source(inputs, source.seed, loaded.model))
+    except Exception as error:  # a model may refuse its own inputs
+        return RoundTrip(source.spec, True, False, *size, reason=f"{type(error).__name__}: {first_line(error)}")
     different = next((found for run in runs[1:] if (found := difference(runs[0], run))), "")
-    return RoundTrip(source.spec, True, not different, len(program.nodes), len(encoded), different)
+    return RoundTrip(source.spec, True, not different, *size, reason=different)
 
 
 def difference(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> str:

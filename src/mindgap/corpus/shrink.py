@@ -149,7 +149,9 @@ def shrink(settings: Mapping[str, Any]) -> Settings:
     for name in ("rope_parameters", "rope_scaling"):
         if isinstance(small.get(name), dict):
             small[name] = _small_rope(small[name])
-    small["pad_token_id"] = small.get("pad_token_id") or 0
+    for name, default in (("pad_token_id", 0), ("vocab_size", VOCABULARY)):
+        if name in small and small[name] is None:  # left open until a tokenizer is known
+            small[name] = default
     return _without_downloads({name: value for name, value in small.items() if name not in _DROPPED})
 
 

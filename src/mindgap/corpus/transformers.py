@@ -106,7 +106,7 @@ def _first_that_runs(config_class: Any, model_class: Any, source: Source) -> tup
             failure = failure or error
     raise ModelError(
         f"{source.spec} could not be made small",
-        cause=first_line(failure) if failure else None,
+        cause=getattr(failure, "cause", None) or (first_line(failure) if failure else None),
         hint="write a factory with a configuration of your own, and name it: file.py:factory",
     ) from failure
 

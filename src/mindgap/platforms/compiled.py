@@ -148,12 +148,12 @@ def call_first(prepared: TorchRun, task: Task, placement: Placement, clock: Stag
     try:
         prepared.result(tensors)
     except Exception as error:
-        clock.enter(Stage.COMPILE if is_from_compiling(error) else Stage.RUN)
+        clock.current = Stage.COMPILE if is_from_compiling(error) else Stage.RUN
         raise
     finally:
         callback_handler.remove_start_callback(starts)
         callback_handler.remove_end_callback(ends)
-    clock.enter(Stage.COMPILE)
+    clock.current = Stage.COMPILE
 
 
 def is_from_compiling(error: BaseException) -> bool:

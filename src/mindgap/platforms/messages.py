@@ -12,7 +12,7 @@ LIMIT: Final = 300
 _REWRITES: Final = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07?", ""),  # colours
+        (r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07?|[\x00-\x1f\x7f]", ""),  # colours
         (r"(?<![\w.:/])(?:/|[A-Za-z]:\\)(?:[\w.+@~-]+[/\\])+(?=[\w.+@~-])", ""),  # directories
         (r"\b0x[0-9a-fA-F]{6,}", "0x…"),  # addresses, which change from run to run
         (r"(?:kernel, )?\b[a-z0-9]{40,}[\w.]*:\d+, ", ""),  # where inductor keeps a kernel

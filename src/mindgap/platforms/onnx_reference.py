@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import numpy as np
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageClock, Task
+from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, Task, status_of
 from mindgap.platforms.exported import ExportedRun, from_bits, quiet, to_numpy
+from mindgap.platforms.messages import first_cause
 from mindgap.platforms.onnx_export import ELEMENT_TYPES, INSTALL, add_model, export_onnx, require_exporter
 from mindgap.platforms.probing import guarded, working
-from mindgap.records.outcome import Stage
+from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import Probe
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES
 
@@ -46,9 +48,26 @@ class OnnxReference(Platform):
 
 
 def _run(evaluator: Any, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    with quiet(), np.errstate(all="ignore"):
-        results = evaluator.run(None, {name: _to_array(tensor) for name, tensor in feeds.items()})
+    arrays = {name: _to_array(tensor) for name, tensor in feeds.items()}
+    try:
+        with quiet(), np.errstate(all="ignore"):
+            results = evaluator.run(None, arrays)
+    except Exception as error:
+        raise _explained(error) from None
     return [_fetched(np.asarray(result)) for result in results]
+
+
+def _explained(error: Exception) -> StageFailure:
+    """The failure with the operator that it happened in.
+
+    numpy refuses shapes, not values: only an index that is out of range is the model's own fault.
+    """
+    status = status_of(error, Stage.RUN)
+    if status is Status.REJECTED and not isinstance(error, IndexError):
+        status = Status.ERROR
+    owners: list[Any] = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    nodes = [owner.onnx_node.op_type for owner in owners if hasattr(owner, "onnx_node")]
+    return StageFailure(status, ": ".join([*nodes[-1:], first_cause(error)]))
 
 
 def _to_array(tensor: torch.Tensor) -> Any:

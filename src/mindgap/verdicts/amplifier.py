@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -40,10 +41,8 @@ def find_amplifier(run: Run, noise: Hook) -> str:
     """The operator whose result moves most in relation to its arguments."""
     plain, noisy = _Trace(Call.make), _Trace(noise)
     run(plain)
-    try:
+    with contextlib.suppress(Exception):  # noise may lead where the program refuses; what was seen counts
         run(noisy)
-    except Exception:  # noise may lead where the program refuses to go; what was seen until then counts
-        pass
     worst, found = 0.0, ""
     for key, (name, before, after) in plain.seen.items():
         if key not in noisy.seen:

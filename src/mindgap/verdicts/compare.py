@@ -10,14 +10,11 @@ import torch
 
 from mindgap.records.tensors import DTYPE_NAMES
 from mindgap.records.verdict import Blame, Conclusion, Kind
-from mindgap.verdicts.elements import CHUNK, THRESHOLD, Expected, apart, deviation, expected_chunks
+from mindgap.verdicts.elements import CHUNK, ILL, THRESHOLD, Expected, apart, deviation, expected_chunks
 from mindgap.verdicts.finding import Finding
 from mindgap.verdicts.floor import real_view
 from mindgap.verdicts.ordered import compare_places
 from mindgap.verdicts.surveyed import Survey, Surveyed
-
-ILL: float = 0.1
-"""A floor of a tenth of the output, in norm, leaves nothing to judge."""
 
 
 def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, survey: Survey | None) -> Finding:
@@ -124,7 +121,7 @@ class _Comparison:
     largest: float = 0.0
     largest_eager: float = 0.0
     nonfinite: bool = False
-    prints: hashlib._Hash = field(default_factory=lambda: hashlib.blake2b(digest_size=6))
+    prints: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=6))
 
     def finding(self) -> Finding:
         for batch, expected, masks in self._batches():
@@ -181,7 +178,6 @@ class _Comparison:
         self.eager_wrong += int((eager_wrong & ~wrong).sum())
         self.both_wrong += int((wrong & eager_wrong).sum())
         # Both right and yet far apart: one kept intermediate values wide, the other rounded them.
-        self.apart += 0
         self.rounded += int((~close & ~wrong & ~eager_wrong).sum())
         bad = wrong | eager_wrong
         self._see_bad(batch, expected, bad, errors, eager_errors)

@@ -15,6 +15,9 @@ THRESHOLD: Final = 12.0
 """Errors of more than this many floors are defects: controls stay below 5, real defects begin at 1e5, and a
 fault of 16 floors must be found (docs/decisions/0003)."""
 
+ILL: Final = 1 / THRESHOLD
+"""Where so many floors are as large as the output itself, in norm, no error can be told from rounding."""
+
 CHUNK: Final = 1 << 22
 """Elements judged at a time: about 300 MB of temporaries, whatever the size of the output."""
 

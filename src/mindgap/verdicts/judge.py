@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from mindgap.records.outcome import Outcome, Stage, Status
@@ -43,6 +43,7 @@ def _judge_one(eager: Outcome, candidate: Outcome, survey: Survey | None) -> tup
     others = sum(f.conclusion is found.conclusion for f in findings) - 1
     if others > 0 and found.conclusion is Conclusion.DIVERGES:
         sentence += f"; {others} more output{'s' if others > 1 else ''} too"
+    sentence += _layouts(eager, candidate)
     if usable is None and found.conclusion is not Conclusion.AGREES:
         sentence += " (no survey of this program: compared with eager alone)"
     verdict = Verdict(
@@ -60,8 +61,8 @@ def _judge_one(eager: Outcome, candidate: Outcome, survey: Survey | None) -> tup
     return verdict, " ".join(wrong)
 
 
-def _largest(ratios: object) -> float | None:
-    known = [ratio for ratio in ratios if ratio is not None]  # type: ignore[attr-defined]
+def _largest(ratios: Iterable[float | None]) -> float | None:
+    known = [ratio for ratio in ratios if ratio is not None]
     return max(known) if known else None
 
 
@@ -74,14 +75,16 @@ def _findings(eager: Outcome, candidate: Outcome, survey: Survey | None) -> list
         if other is None:
             findings.append(_missing(item))
             continue
-        findings.append(_with_layout(compare_output(item.name, item.tensor, other.tensor, survey), item, other))
+        findings.append(compare_output(item.name, item.tensor, other.tensor, survey))
     findings.extend(_extra(item, survey) for item in given.values())
     return findings
 
 
-def _with_layout(found: Finding, eager: NamedTensor, candidate: NamedTensor) -> Finding:
-    """Note other strides: a layout is the platform's choice, so it is no defect."""
-    return found
+def _layouts(eager: Outcome, candidate: Outcome) -> str:
+    """Other strides are worth a word, but a layout is the platform's choice and no defect."""
+    strides = {item.name: item.stride for item in candidate.outputs if item.stride is not None}
+    other = [i.name for i in eager.outputs if i.stride is not None and strides.get(i.name, i.stride) != i.stride]
+    return f" (other strides: {', '.join(other[:3])})" if other else ""
 
 
 def _missing(item: NamedTensor) -> Finding:
@@ -101,10 +104,9 @@ def _missing(item: NamedTensor) -> Finding:
 def _extra(item: NamedTensor, survey: Survey | None) -> Finding:
     """An output that eager does not have; an input that a platform lists although nothing changed it is none."""
     known = survey.output(item.name) if survey else None
-    if item.name.startswith("input:") and known is not None and known.reference is not None:
-        if known.reference.shape == item.tensor.shape:
-            expected = known.reference.to(item.tensor.dtype)
-            return compare_output(item.name, expected, item.tensor, survey)
+    reference = known.reference if known is not None and item.name.startswith("input:") else None
+    if reference is not None and reference.shape == item.tensor.shape:
+        return compare_output(item.name, reference.to(item.tensor.dtype), item.tensor, survey)
     if item.name.startswith("input:") and survey is None:
         return Finding(item.name, Conclusion.AGREES)
     return Finding(
@@ -157,7 +159,7 @@ def _unstable(platform: str, found: Finding) -> Verdict:
     sentence = "differs from itself on a second run with the same inputs and seed"
     if found.conclusion is Conclusion.DIVERGES:
         sentence += f"; the first run also diverges at {found.place}"
-    return Verdict(platform, Conclusion.UNSTABLE, sentence, found.kind, worst=found.worst and found.place)
+    return Verdict(platform, Conclusion.UNSTABLE, sentence, found.kind, worst=found.place if found.worst else None)
 
 
 def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str]) -> dict[str, Verdict]:

@@ -42,7 +42,8 @@ class Pool:
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator().manual_seed(seed)
         self._random = random.Random(seed)
-        self._signs = self._new_signs(1 << 14)
+        self._size = 1 << 14
+        self._signs = self._new_signs(self._size)
         self._factors: dict[tuple[torch.dtype, int], torch.Tensor] = {}
 
     def restart(self, seed: int) -> None:
@@ -51,23 +52,21 @@ class Pool:
 
     def factors(self, tensor: torch.Tensor, amplitude: int) -> torch.Tensor:
         """Factors laid out like the tensor, which spans no more memory than the pool."""
-        span = tensor.numel()
-        if not tensor.is_contiguous():
-            span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
-        if 2 * span > len(self._signs) and len(self._signs) < LARGEST_POOL:
+        span = tensor.numel() if tensor.is_contiguous() else _span(tensor)
+        if 2 * span > self._size < LARGEST_POOL:
             self._grow(span)
         pool = self._factors.get((tensor.dtype, amplitude))
         if pool is None:
             pool = (1 + self._signs.to(torch.float64) * (amplitude * EPS[tensor.dtype])).to(tensor.dtype)
             self._factors[tensor.dtype, amplitude] = pool
-        offset = int(self._random.random() * (len(pool) - span + 1))
-        return pool.as_strided(tensor.shape, tensor.stride(), offset)
+        offset = int(self._random.random() * (self._size - span + 1))
+        return pool.as_strided(tensor.size(), tensor.stride(), offset)
 
     def _grow(self, count: int) -> None:
-        size = len(self._signs)
-        while size < min(2 * count, LARGEST_POOL):
-            size *= 2
-        self._signs = torch.cat([self._signs, self._new_signs(size - len(self._signs))])
+        before = self._size
+        while self._size < min(2 * count, LARGEST_POOL):
+            self._size *= 2
+        self._signs = torch.cat([self._signs, self._new_signs(self._size - before)])
         self._factors.clear()
 
     def _new_signs(self, count: int) -> torch.Tensor:
@@ -76,32 +75,57 @@ class Pool:
 
     def perturb_(self, tensor: torch.Tensor, amplitude: int = 1) -> None:
         """Multiply a tensor, in place, by random factors of its own precision."""
-        if tensor.is_complex():
+        if tensor.dtype not in EPS:
+            if not tensor.is_complex():
+                return
             tensor = torch.view_as_real(tensor.resolve_conj())
-        if tensor.dtype not in EPS or not (count := tensor.numel()):
-            return
-        if count > LARGEST_POOL or not _is_dense(tensor):
-            pieces = tensor.view(-1).split(LARGEST_POOL // 2) if tensor.is_contiguous() else tensor.unbind()
-            for piece in pieces:
+        if self._fits(tensor):
+            tensor.mul_(self.factors(tensor, amplitude))
+        elif tensor.numel():
+            flat = tensor.is_contiguous() and tensor.numel() > LARGEST_POOL
+            for piece in torch.split(tensor.view(-1), LARGEST_POOL // 2) if flat else tensor.unbind():
                 self.perturb_(piece, amplitude)
-            return
-        tensor.mul_(self.factors(tensor, amplitude))
 
     def perturbed(self, tensor: torch.Tensor, amplitude: int = 1) -> torch.Tensor:
         """A copy with noise."""
-        if tensor.dtype in EPS and 0 < tensor.numel() <= LARGEST_POOL and _is_dense(tensor):
+        if tensor.dtype in EPS and self._fits(tensor):
             return tensor * self.factors(tensor, amplitude)
         copy = tensor.clone()
         self.perturb_(copy, amplitude)
         return copy
 
+    def _fits(self, tensor: torch.Tensor) -> bool:
+        """Whether factors laid out like the tensor fit into the pool."""
+        if tensor.is_contiguous():
+            return 0 < tensor.numel() <= LARGEST_POOL
+        return 0 < _span(tensor) <= LARGEST_POOL
 
-def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the tensor spans not much more memory than it has elements."""
-    if tensor.is_contiguous():
-        return True
-    span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
-    return span <= max(LARGEST_POOL, 1 << 12)
+
+def _span(tensor: torch.Tensor) -> int:
+    """How much memory lies between the first and the last element."""
+    if not tensor.numel():
+        return 0
+    return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What noise a call gets: the same in every run."""
+
+    kind: Rounding
+    inplace: bool
+    amplitude: int = 1
+    positions: tuple[int, ...] = ()
+    """Arguments that get noise before the call."""
+
+    @classmethod
+    def of(cls, call: Call) -> _Plan:
+        kind = rounding(call.op)
+        if kind is Rounding.EXACT and _accumulates(call):
+            kind = Rounding.INSIDE
+        if kind is not Rounding.INSIDE:
+            return cls(kind, call.inplace)
+        return cls(kind, call.inplace, growth(call), tuple(_noisy_positions(call)))
 
 
 @dataclass
@@ -111,83 +135,71 @@ class Noise:
     pool: Pool
     exact: dict[int, list[torch.Tensor | None]] = field(default_factory=dict)
     """By call: where its results are known to be exact, and so get no noise."""
-    amplitudes: dict[int, int] = field(default_factory=dict)
-    """By call: how much more noise its length is due; kept from run to run."""
+    plans: dict[int, _Plan] = field(default_factory=dict)
 
     def __call__(self, call: Call) -> Any:
-        kind = rounding(call.op)
-        if kind is Rounding.EXACT and not _accumulates(call):
+        plan = self.plans.get(call.key)
+        if plan is None:
+            plan = self.plans[call.key] = _Plan.of(call)
+        if plan.kind is Rounding.EXACT:
             return call.make()
-        if kind is Rounding.ONCE:
-            if call.name in CASTS:
-                return self._cast(call)
-            result = call.make()
-            self._disturb(call, result, 1)
-            return result
-        if kind is Rounding.ABSOLUTE:
-            result = call.make()
+        if plan.kind is Rounding.INSIDE:
+            return self._inside(call, plan)
+        result = call.make()
+        if plan.kind is Rounding.ABSOLUTE:
             self._disturb_by_argument(call, result)
-            self._disturb(call, result, 1)
+        elif call.name in CASTS and not _narrows(call, result):
             return result
-        return self._inside(call)
+        self._disturb(call, result, plan)
+        return result
 
-    def _inside(self, call: Call) -> Any:
-        amplitude = self.amplitudes.get(call.key)
-        if amplitude is None:
-            amplitude = self.amplitudes[call.key] = growth(call)
+    def _inside(self, call: Call, plan: _Plan) -> Any:
         masks = self.exact.get(call.key)
         if masks and all(mask is not None and bool(mask.all()) for mask in masks):
             return call.make()
-        if call.name in SUMS and isinstance(call.args[0], torch.Tensor) and call.args[0].numel() > LARGEST_POOL:
+        first = call.args[0] if call.args else None
+        if call.name in SUMS and isinstance(first, torch.Tensor) and first.numel() > LARGEST_POOL:
             result = call.make()
-            self._disturb_sum(call, result, amplitude)
+            self._disturb_sum(call, result, plan.amplitude)
         else:
-            result = self._with_noisy_arguments(call, amplitude).make()
+            result = self._with_noisy_arguments(call, plan).make()
         if call.name in DISTANCES:
             self._disturb_distance(call, result)
-        self._disturb(call, result, amplitude)
+        self._disturb(call, result, plan)
         return result
 
-    def _cast(self, call: Call) -> Any:
-        """Narrowing rounds; widening and casts from integers of small size are exact."""
-        result = call.make()
-        source = call.args[0]
-        if isinstance(result, torch.Tensor) and result.dtype in EPS and source.dtype in EPS:
-            if EPS[result.dtype] > EPS[source.dtype]:
-                self._disturb(call, result, 1)
-        return result
-
-    def _with_noisy_arguments(self, call: Call, amplitude: int) -> Call:
-        positions = _noisy_positions(call)
-        written = call.mutated() if call.inplace or call.name in FIRST_ONLY else []
-        if call.inplace and any(tensor is call.args[0] for tensor in written):
-            self.pool.perturb_(call.args[0], amplitude)
+    def _with_noisy_arguments(self, call: Call, plan: _Plan) -> Call:
+        written = call.mutated() if plan.inplace or call.name in FIRST_ONLY else []
+        if plan.inplace and any(tensor is call.args[0] for tensor in written):
+            self.pool.perturb_(call.args[0], plan.amplitude)
 
         def change(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor) or not (leaf.dtype in EPS or leaf.is_complex()):
                 return leaf
-            return leaf if any(leaf is tensor for tensor in written) else self.pool.perturbed(leaf, amplitude)
+            if any(leaf is tensor for tensor in written):
+                return leaf
+            return self.pool.perturbed(leaf, plan.amplitude)
 
-        args = list(call.args)
-        for position in positions:
+        args = call.args.copy()
+        for position in plan.positions:
             args[position] = map_leaves(args[position], change)
-        return replace(call, args=args)
+        return Call(call.op, call.function, args, call.kwargs, call.key, call.where)
 
-    def _disturb(self, call: Call, result: Any, amplitude: int) -> None:
+    def _disturb(self, call: Call, result: Any, plan: _Plan) -> None:
         masks = self.exact.get(call.key)
-        tensors = [result] if isinstance(result, torch.Tensor) else [leaf for _, leaf in leaves(result)]
-        if call.inplace and not any(isinstance(tensor, torch.Tensor) for tensor in tensors):
-            tensors = list(call.mutated())
-        for position, tensor in enumerate(tensors):
-            if not isinstance(tensor, torch.Tensor) or not (tensor.dtype in EPS or tensor.is_complex()):
-                continue
-            if not call.inplace and _is_argument(tensor, call):
+        if masks is None and isinstance(result, torch.Tensor):
+            if plan.inplace or not _is_argument(result, call):
+                self.pool.perturb_(result, plan.amplitude)
+            return
+        tensors = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+        for position, tensor in enumerate(tensors or (call.mutated() if plan.inplace else [])):
+            if not plan.inplace and _is_argument(tensor, call):
                 continue
             mask = masks[position] if masks is not None and position < len(masks) else None
             if mask is None:
-                self.pool.perturb_(tensor, amplitude)
+                self.pool.perturb_(tensor, plan.amplitude)
             elif not bool(mask.all()):
-                tensor.copy_(torch.where(mask, tensor, self.pool.perturbed(tensor, amplitude)))
+                tensor.copy_(torch.where(mask, tensor, self.pool.perturbed(tensor, plan.amplitude)))
 
     def _disturb_sum(self, call: Call, result: torch.Tensor, amplitude: int) -> None:
         """What noise on every term of a very long sum comes to, without copying the terms."""
@@ -266,6 +278,13 @@ def _reduced(call: Call) -> int:
     if dims is None or (isinstance(dims, list | tuple) and not dims):
         return int(first.numel())
     return math.prod(first.shape[d] for d in ([dims] if isinstance(dims, int) else dims))
+
+
+def _narrows(call: Call, result: Any) -> bool:
+    """Whether a cast rounds: only to a narrower floating type."""
+    if not isinstance(result, torch.Tensor) or not isinstance(call.args[0], torch.Tensor):
+        return False
+    return EPS.get(result.dtype, 0.0) > EPS.get(call.args[0].dtype, 1.0)
 
 
 def _accumulates(call: Call) -> bool:

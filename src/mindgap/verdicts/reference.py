@@ -88,8 +88,8 @@ def replay(call: Call, drawn: list[torch.Tensor]) -> Any:
         return written[0] if len(written) == 1 else tuple(written)
     wide = any(tensor.dtype in (torch.float64, torch.complex128) for tensor in call.tensors())
     wide = wide or torch.get_default_dtype() is torch.float64
-    values = [widen(tensor) if wide else tensor.clone() for tensor in drawn]
-    return values[0] if len(values) == 1 else tuple(values)
+    again = [widen(tensor) if wide else tensor.clone() for tensor in drawn]
+    return again[0] if len(again) == 1 else tuple(again)
 
 
 def _widened(call: Call) -> Call:

@@ -114,7 +114,7 @@ class Runner(ABC):
         torch.default_generator.manual_seed(self.seed)
         with torch.no_grad(), default_dtype(torch.float64 if wide else torch.get_default_dtype()):
             result = self.call(tensors, hook, wide)
-        found = {name: tensor for name, tensor in named(result)}
+        found = dict(named(result))
         for position, (item, tensor) in enumerate(zip(self.inputs.tensors, tensors)):
             if position in self.writable or (not wide and _changed(item.tensor, tensor)):
                 found[f"input:{item.name}"] = compact(tensor)
@@ -144,7 +144,7 @@ class ProgramRunner(Runner):
         return Executable(*in_float64(self._program, self._constants))
 
     @functools.cached_property
-    def writable(self) -> frozenset[int]:  # type: ignore[override]
+    def writable(self) -> frozenset[int]:
         found = set(changed_inputs(self._program))
         return frozenset(i for i, item in enumerate(self._program.inputs) if item.id in found)
 
@@ -177,11 +177,11 @@ class CallableRunner(Runner):
             return function(*args, **kwargs)
 
 
-class _Dispatch(TorchDispatchMode):
+class _Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Hands every operator call below it to a hook."""
 
     def __init__(self, hook: Hook, wide: bool) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._hook = hook
         self._wide = wide
         self._count = 0

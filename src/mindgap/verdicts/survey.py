@@ -11,7 +11,7 @@ import torch
 from mindgap.program.inputs import Inputs
 from mindgap.records.tensors import DTYPE_NAMES
 from mindgap.verdicts.amplifier import find_amplifier
-from mindgap.verdicts.elements import deviation, expected_chunks
+from mindgap.verdicts.elements import ILL, deviation, expected_chunks
 from mindgap.verdicts.floor import Floor, real_view
 from mindgap.verdicts.hazards import DENORMAL, find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise, Pool
@@ -21,13 +21,10 @@ from mindgap.verdicts.surveyed import Survey, Surveyed
 from mindgap.verdicts.unspecified import defuse
 from mindgap.verdicts.watch import Watch
 
-__all__ = ["ILL", "RUNS", "Survey", "survey"]
+__all__ = ["RUNS", "Survey", "survey"]
 
 RUNS: Final = 8
 """Monte-Carlo runs: 4 are enough for norms, 8 for single elements (docs/decisions/0003)."""
-
-ILL: Final = 0.1
-"""A floor of a tenth of the output, in norm, leaves nothing to judge."""
 
 SUSPICIOUS: Final = 4.0
 """Eager this many floors away from float64: time to ask what rounding each step gives."""

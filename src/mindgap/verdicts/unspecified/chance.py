@@ -22,7 +22,7 @@ def draws(call: Call) -> bool:
         return False
     for position, argument in enumerate(function._schema.arguments):
         value = call.argument(position, argument.name, argument.default_value)
-        if argument.name in _PROBABILITIES and value == 0 or argument.name in _SWITCHES and value is False:
+        if (argument.name in _PROBABILITIES and value == 0) or (argument.name in _SWITCHES and value is False):
             return False
     return True
 

@@ -81,15 +81,17 @@ def _places(call: Call) -> torch.Tensor | None:
         grid = torch.meshgrid(*(torch.arange(size) for size in index.shape), indexing="ij") if index.dim() else ()
         return _linear([index if i == axis else g for i, g in enumerate(grid)], list(target.shape))
     if call.name == "index_copy":
-        return call.args[2].reshape(-1)
+        return torch.as_tensor(call.args[2]).reshape(-1)
     if call.argument(3, "accumulate", False):
         return None
     if call.name == "put":
-        return call.args[1].reshape(-1)
+        return torch.as_tensor(call.args[1]).reshape(-1)
     given = [(size, index) for size, index in zip(target.shape, call.args[1]) if isinstance(index, torch.Tensor)]
     if not given or any(index.dtype is torch.bool for _, index in given):
         return None
-    shared = torch.broadcast_tensors(*(index % size for size, index in given))
+    shared = torch.broadcast_tensors(  # type: ignore[no-untyped-call]
+        *(index % size for size, index in given)
+    )
     return _linear(list(shared), [size for size, _ in given])
 
 
@@ -102,7 +104,7 @@ def _linear(indices: list[torch.Tensor], sizes: list[int]) -> torch.Tensor:
 
 def _duplicate_matches(call: Call) -> bool:
     places = _places(call)
-    return places is not None and places.numel() > 1 and len(places.unique()) < places.numel()
+    return places is not None and places.numel() > 1 and len(torch.unique(places)) < places.numel()
 
 
 def _duplicate_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
@@ -121,7 +123,7 @@ def _duplicate_scramble(call: Call, result: Any, attempt: int, generator: torch.
         args[1], args[2] = call.args[1].reshape(-1).flip(0), call.args[2].reshape(-1).flip(0)
     else:
         given = [index for index in call.args[1] if isinstance(index, torch.Tensor)]
-        shape = torch.broadcast_shapes(*(index.shape for index in given))
+        shape = torch.broadcast_shapes(*(index.shape for index in given))  # type: ignore[no-untyped-call]
         count = shape[0] if shape else 1
         if not shape or call.args[2].dim() == 0 or count not in call.args[2].shape:
             return result

@@ -161,7 +161,7 @@ RULES: Final = (
                 "_linalg_eig",
                 "geqrf",
             }
-        ),  # fmt: skip
+        ),
         _always,
         _flip_vectors,
         "singular vectors, eigenvectors and QR factors are defined up to a sign or phase, eigenvalues up to order",
@@ -195,7 +195,7 @@ RULES: Final = (
                 "adaptive_max_pool2d",
                 "adaptive_max_pool3d",
             }
-        ),  # fmt: skip
+        ),
         _lowest_matches,
         _lowest_scramble,
         "a pooling window with nothing above -inf returns its start value (-inf or the lowest number) and any index",

@@ -1,0 +1,162 @@
+"""How the verdicts do on real divergences and controls whose truth is known."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from mindgap.bench.measurement import Measurement
+from mindgap.errors import MindgapError, UsageError
+from mindgap.execution.pool import Pool
+from mindgap.pipeline import check, environment, import_paths
+
+PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
+
+KINDS: Final = {
+    "nan pattern": {"nonfinite"},
+    "inf pattern": {"nonfinite"},
+    "value": {"integer", "order", "value"},
+    "dtype": {"dtype"},
+    "shape": {"shape"},
+    "count": {"shape"},
+    "ok (eager failed)": {"validation"},
+    "diverge": {"value", "nonfinite", "signed-zero", "order"},
+}
+"""What a verdict may call each kind of observation of truth.json."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One case on one platform: what is right, and what was said."""
+
+    case: str
+    group: str
+    platform: str
+    right: tuple[str, ...]
+    observed: str
+    fp64: str
+    verdict: str
+    kind: str | None
+    blame: str | None
+    sentence: str
+
+    @property
+    def must_diverge(self) -> bool:
+        return self.right == ("diverges",)
+
+    @property
+    def accepted(self) -> bool:
+        return self.verdict in self.right
+
+    @property
+    def kind_right(self) -> bool:
+        allowed = next((kinds for words, kinds in KINDS.items() if self.observed.startswith(words)), None)
+        return allowed is None or self.kind in allowed
+
+    @property
+    def blame_known(self) -> bool:
+        """Eager gives float64's bits, so whoever differs is wrong; or eager itself crashed."""
+        return self.must_diverge and (self.fp64 == "bits" or self.fp64.startswith("crash"))
+
+    @property
+    def blame_right(self) -> bool:
+        return self.blame == ("eager" if self.fp64.startswith("crash") else "candidate")
+
+
+def measure(tell: Callable[[str, str], None], folder: Path, only: Sequence[str] = ()) -> Measurement:
+    """Check every case of a folder and compare with its truth.json."""
+    judged = judge_cases(tell, folder, only)
+    groups = sorted({item.group for item in judged})
+    rows = [_row(group, [item for item in judged if item.group == group]) for group in groups]
+    rows.append(_row("all", judged))
+    wrong = [item for item in judged if not item.accepted]
+    return Measurement(
+        name="cases",
+        what="verdicts against the known truth: `accepted` are right verdicts; recall over what must diverge; "
+        "precision over what was called diverges",
+        on=f"{len({item.case for item in judged})} cases x {', '.join(PLATFORMS)}",
+        rows=tuple(rows),
+        conclusion="\n".join(
+            [f"{len(judged) - len(wrong)} of {len(judged)} verdicts are right"]
+            + [f"  wrong: {i.case} on {i.platform}: {i.verdict}, right is {'/'.join(i.right)}" for i in wrong]
+            + [f"  kind: {i.case} on {i.platform}: {i.kind} for '{i.observed[:40]}'" for i in judged
+               if i.must_diverge and i.accepted and not i.kind_right]
+            + [f"  blame: {i.case} on {i.platform}: {i.blame}" for i in judged
+               if i.blame_known and i.accepted and not i.blame_right]
+        ),
+        versions=environment(),
+    )  # fmt: skip
+
+
+def judge_cases(tell: Callable[[str, str], None], folder: Path, only: Sequence[str] = ()) -> list[Judged]:
+    """Every case on every platform."""
+    truth = _truth(folder)
+    names = [name for name in truth if not only or name in only]
+    judged = []
+    with Pool(import_paths()) as pool:
+        for number, name in enumerate(names, start=1):
+            tell("case", f"{number} of {len(names)}: {name}")
+            judged += _judge_case(pool, folder, name, truth[name])
+    return judged
+
+
+def _judge_case(pool: Pool, folder: Path, name: str, truth: Mapping[str, Any]) -> list[Judged]:
+    try:
+        result = check(str((folder / f"{name}.py").absolute()), None, PLATFORMS, pool=pool)
+        found = {
+            platform: (item.verdict.conclusion.value, item.verdict.kind, item.verdict.blame, item.verdict.sentence)
+            for platform, item in result.platforms.items()
+        }
+    except MindgapError as error:
+        found = {platform: ("error", None, None, str(error)) for platform in PLATFORMS}
+    observed = {**truth["observed"], "eager@scalar": truth["observed"].get("scalar", "")}
+    return [
+        Judged(
+            case=name,
+            group=truth["class"],
+            platform=platform,
+            right=tuple(truth["platforms"][platform]),
+            observed=observed.get(platform, ""),
+            fp64=observed.get("fp64", ""),
+            verdict=verdict,
+            kind=kind.value if kind else None,
+            blame=blame.value if blame else None,
+            sentence=sentence,
+        )
+        for platform, (verdict, kind, blame, sentence) in found.items()
+    ]
+
+
+def _row(group: str, items: Sequence[Judged]) -> dict[str, Any]:
+    counts = Counter(item.verdict for item in items)
+    must = [item for item in items if item.must_diverge]
+    said = [item for item in items if item.verdict == "diverges"]
+    found = [item for item in must if item.accepted]
+    blamed = [item for item in found if item.blame_known]
+    return {
+        "class": group,
+        "verdicts": len(items),
+        "accepted": sum(item.accepted for item in items),
+        "recall": _share(len(found), len(must)),
+        "precision": _share(sum("diverges" in item.right for item in said), len(said)),
+        "kind": _share(sum(item.kind_right for item in found), len(found)),
+        "blame": _share(sum(item.blame_right for item in blamed), len(blamed)),
+        "said": ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()),
+    }
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part}/{whole}" if whole else "-"
+
+
+def _truth(folder: Path) -> dict[str, Any]:
+    path = folder / "truth.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    except (OSError, ValueError) as error:
+        raise UsageError("the cases cannot be read", where=str(path), cause=str(error)) from error

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from mindgap.corpus.shrink import shallow, shrink, with_sections
+
+PUBLISHED = {
+    "model_type": "made-up",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128_256,
+    "eos_token_id": 128_009,
+    "hidden_act": "silu",
+    "tie_word_embeddings": True,
+    "use_cache": True,
+    "layer_types": ["sliding", "full"] * 16,
+    "rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 64},
+    "vision_config": {"image_size": 336, "patch_size": 14, "hidden_sizes": [128, 256], "depths": [3, 27]},
+    "out_features": ["stage4"],
+}
+
+
+def test_every_size_is_cut_and_sizes_fit_each_other() -> None:
+    small = shrink(PUBLISHED)
+    assert small["hidden_size"] == 64 and small["num_attention_heads"] == 4 and small["num_key_value_heads"] == 2
+    assert small["eos_token_id"] < small["vocab_size"] == 512
+    assert small["layer_types"] == ["sliding", "full"] and small["num_hidden_layers"] == 2
+    assert len(small["rope_parameters"]["short_factor"]) == 8
+    assert small["vision_config"]["image_size"] == 64
+    assert small["vision_config"]["hidden_sizes"] == [16, 32] and small["vision_config"]["depths"] == [1, 1]
+    assert small["hidden_act"] == "silu" and small["tie_word_embeddings"] is True
+    assert small["use_cache"] is False and "out_features" not in small
+    assert PUBLISHED["hidden_size"] == 4096
+
+
+def test_a_shallow_configuration_keeps_its_widths() -> None:
+    small = shallow(PUBLISHED)
+    assert small["hidden_size"] == 4096 and small["num_hidden_layers"] == 2 and small["vocab_size"] == 512
+    assert small["vision_config"]["hidden_sizes"] == [128, 256] and small["vision_config"]["depths"] == [1, 1]
+
+
+def test_rotary_sections_are_added() -> None:
+    assert with_sections(PUBLISHED)["rope_parameters"]["mrope_section"] == [2, 3, 3]
+
+
+def test_multi_query_attention_stays_so() -> None:
+    assert shrink({"num_attention_heads": 32, "num_key_value_heads": 1})["num_key_value_heads"] == 1
+    assert shrink({"num_attention_heads": 32, "num_key_value_heads": 32})["num_key_value_heads"] == 4
+
+
+def test_what_is_left_open_gets_a_number_and_nothing_is_added() -> None:
+    assert shrink({"pad_token_id": None, "vocab_size": None}) == {"pad_token_id": 0, "vocab_size": 512}
+    assert shrink({"hidden_size": 768}) == {"hidden_size": 64}

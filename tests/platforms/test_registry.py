@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from mindgap.errors import PlatformUnavailable, UnknownPlatform
+from mindgap.platforms import registry
+from mindgap.platforms.config import Config
+from mindgap.platforms.eager import Eager
+from mindgap.platforms.registry import catalogue, load_adapter, resolve
+from mindgap.records.platform import Limits, PlatformSpec
+
+DEVICES = ("cuda", "xpu", "hpu", "mps", "npu", "xla")
+
+
+def test_every_platform_of_this_build_is_listed() -> None:
+    names = [spec.name for spec in catalogue()]
+    assert set(names) >= {
+        "eager", "eager@scalar", "eager@nomkldnn", "aot_eager", "inductor", "onnxruntime", "onnxruntime@noopt",
+        "onnx-reference", "openvino", "openvino:GPU", "openvino:NPU",
+        *(f"{runtime}:{device}" for runtime in ("eager", "inductor") for device in DEVICES),
+    }  # fmt: skip
+    assert len(names) == len(set(names))
+
+
+def test_each_says_what_it_is_how_to_get_it_and_loads() -> None:
+    for spec in catalogue():
+        assert spec.summary and spec.install, spec.name
+        assert load_adapter(spec).spec == spec
+        assert resolve(spec.name) == spec
+
+
+def test_a_probe_never_raises_and_says_why_not() -> None:
+    for spec in catalogue():
+        probe = load_adapter(spec).probe()
+        assert probe.available or probe.reason, spec.name
+        assert not probe.available or (probe.version and probe.device and "float32" in probe.dtypes), spec.name
+
+
+def test_profiles_become_environment_and_options() -> None:
+    assert resolve("eager@scalar").env == {"ATEN_CPU_CAPABILITY": "default"}
+    assert resolve("eager@nomkldnn").options == {"mkldnn": False}
+    second = resolve("eager:cuda:1@nomkldnn")
+    assert (second.device, second.options) == ("cuda:1", {"mkldnn": False})
+    assert resolve("openvino:GPU.1").device == "GPU.1"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("egaer", "eager"),
+        ("onnxruntim", "onnxruntime"),
+        ("eager:cuba", "eager:cuda"),
+        ("eager@scaler", "eager@scalar"),
+        ("openvino:TPU", "openvino:GPU"),
+    ],
+)
+def test_an_unknown_name_comes_with_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(UnknownPlatform) as caught:
+        resolve(name)
+    assert near in str(caught.value)
+    assert "mindgap platforms" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "::", "zzz", "onnxruntime:cuda", "eager@", "aot_eager@scalar"])
+def test_nonsense_is_refused(name: str) -> None:
+    with pytest.raises(UnknownPlatform):
+        resolve(name)
+
+
+def test_limits_of_the_configuration_apply_to_built_in_platforms() -> None:
+    config = Config(limits=Limits(cpu_s=5))
+    assert resolve("eager", config).limits.cpu_s == 5
+    assert all(spec.limits.cpu_s == 5 for spec in catalogue(config))
+
+
+@pytest.mark.parametrize("adapter", ["no_such_package:Class", "mindgap.platforms.eager:Missing", "os:getcwd", "json"])
+def test_an_adapter_that_cannot_be_loaded_is_unavailable(adapter: str) -> None:
+    with pytest.raises(PlatformUnavailable, match="platform mine cannot be loaded"):
+        load_adapter(replace(resolve("eager"), name="mine", adapter=adapter))
+
+
+class Offered(Eager):
+    runtime = "offered"
+
+
+def test_other_packages_offer_platforms_and_broken_ones_stay_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        EntryPoint("offered", f"{__name__}:Offered", registry.ENTRY_POINTS),
+        EntryPoint("broken", "no_such_package:Class", registry.ENTRY_POINTS),
+        EntryPoint("mistaken", "json:loads", registry.ENTRY_POINTS),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    caches = (registry.runtimes, registry._broken_entry_points)
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        specs: dict[str, PlatformSpec] = {spec.name: spec for spec in catalogue()}
+        assert specs["offered"].adapter == f"{__name__}:Offered"
+        assert "offered@nomkldnn" in specs
+        assert specs["broken"].summary == "cannot be imported: No module named 'no_such_package'"
+        assert "is no Platform" in specs["mistaken"].summary
+        with pytest.raises(PlatformUnavailable):
+            load_adapter(resolve("broken"))
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+
+
+def test_a_worker_of_a_bare_interpreter_can_import_every_adapter() -> None:
+    code = """
+import sys
+for name in ("onnx", "onnxruntime", "onnxscript", "openvino", "safetensors", "typer", "rich", "timm", "transformers"):
+    sys.modules[name] = None
+from mindgap.platforms.registry import catalogue, load_adapter, resolve
+for spec in catalogue():
+    load_adapter(spec)
+for name in ("onnxruntime", "onnx-reference", "openvino"):
+    probe = load_adapter(resolve(name)).probe()
+    print(probe.available, probe.reason)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "False onnxruntime is not installed",
+        "False onnx is not installed",
+        "False openvino is not installed",
+    ]
