@@ -18,6 +18,18 @@ Details:
 Not Implemented:
 Cannot fallback on ngraph reference implementation.
 """
+OPENVINO_DETAILS = """Check 'false' failed at src/frontends/common_translators/src/unconverted_ops_report.cpp:151:
+FrontEnd API failed with OpConversionFailure:
+Model wasn't fully converted. Failed operations detailed log:
+-- aten.var.correction with a message:
+Exception happened during conversion of operation var/aten.var.correction with schema NONE
+Check '(correction == 1)' failed at src/frontends/pytorch/src/op/var_mean.cpp:53:
+FrontEnd API failed with OpConversionFailure:
+[PyTorch Frontend] Unexpected value of correction.
+
+Summary:
+-- Conversion is failed for: aten.var.correction
+"""
 ONNX = """Failed to convert the exported program to an ONNX model. \x1b[96mThis is step 3/3\x1b[0m of exporting
 - If there is a missing ONNX function, implement it and register it to the registry.
 
@@ -43,6 +55,7 @@ def test_the_line_that_names_the_fault() -> None:
     expected = {
         OPENVINO: "No conversion rule found for operations: aten._fft_r2c.default",
         OPENVINO_KERNEL: "Unsupported operation of type: ConvertLike name: mul/aten.mul.Tensor/ConvertLike",
+        OPENVINO_DETAILS: "aten.var.correction: Unexpected value of correction.",
         ONNX: "No ONNX function found for aten._linalg_eigh.default. Failure message: none",
         ONNXRUNTIME: "NOT_IMPLEMENTED: Could not find an implementation for Add(14) node 'add'",
         DYNAMO: "a and b differ",

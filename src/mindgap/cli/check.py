@@ -49,9 +49,7 @@ def command(
     trust: Annotated[
         bool, typer.Option("--trust", help="Allow reading files that can execute code (pickles).")
     ] = False,
-    jobs: Annotated[
-        int | None, typer.Option(help="Platforms at work at the same time. Default: cores.")
-    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Platforms at work at the same time. Default: cores.")] = None,
     config: Annotated[
         Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")
     ] = None,
@@ -59,18 +57,20 @@ def command(
         Path | None,
         typer.Option("--json", help="Write the result as JSON; - for standard output.", metavar="FILE"),
     ] = None,
+    svg_file: Annotated[
+        Path | None, typer.Option("--svg", help="Save the table as a picture for a report.", metavar="FILE")
+    ] = None,
 ) -> None:
-    from mindgap.errors import UsageError
     from mindgap.execution.pool import Pool
     from mindgap.pipeline import check, import_paths
     from mindgap.platforms.config import load_config
     from mindgap.records.files import write_whole
-    from mindgap.report.console import ProgressLine, show_check, show_json
+    from mindgap.report.console import ProgressLine, picture_of_check, show_check, show_json
     from mindgap.report.summary import check_document
 
     to_stdout = json_file is not None and str(json_file) == "-"
-    if json_file is not None and not to_stdout and not json_file.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {json_file}", cause=f"there is no directory {json_file.parent}")
+    _require_directory(None if to_stdout else json_file)
+    _require_directory(svg_file)
     names = _split(on, "--on") if on is not None else None
     dtypes = _split(dtype, "--dtype") if dtype is not None else [None]
     settings = load_config(config)
@@ -99,8 +99,18 @@ def command(
         show_json(document)
     elif json_file is not None:
         write_whole(json_file, json.dumps(document, indent=1) + "\n")
+    if svg_file is not None:
+        write_whole(svg_file, picture_of_check(results, f"mindgap check {model}"))
     if any(result.differs for result in results):
         raise typer.Exit(1)
+
+
+def _require_directory(path: Path | None) -> None:
+    """A mistyped directory is said before the work, not after it."""
+    from mindgap.errors import UsageError
+
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {path}", cause=f"there is no directory {path.parent}")
 
 
 def _split(text: str, option: str) -> list[str]:

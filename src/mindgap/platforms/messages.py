@@ -31,6 +31,9 @@ _NOISE: Final = re.compile(
 )
 """Lines that say nothing of the fault: headings, advice, frames."""
 
+_DETAILED: Final = re.compile(r"-- (\S+) with a message:\n.*?OpConversionFailure:\n(?:\[[^\]]*\] )?([^\n]+)", re.DOTALL)
+"""OpenVINO's report of an operator that it knows and still could not convert."""
+
 _TELLING: Final = (
     r"no conversion rule", r"no onnx function", r"unsupported operation", r"could not find an implementation",
     r"type error: type", r"not[ _]implemented", r"not supported|unsupported", r"\berror: ",
@@ -41,7 +44,9 @@ _TELLING: Final = (
 def first_cause(error: BaseException) -> str:
     """The innermost cause in one line, without machine paths, colours or advice."""
     cause = innermost(error)
-    lines = [_tidy(line) for line in str(cause).splitlines()]
+    detailed = _DETAILED.search(str(cause))
+    said = f"{detailed[1]}: {detailed[2]}" if detailed else str(cause)
+    lines = [_tidy(line) for line in said.splitlines()]
     lines = [line for line in lines if line and not _NOISE.match(line)]
     if not lines:
         return type(cause).__name__

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sys
 import threading
 import time
@@ -10,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.status import Status as Spinner
 from rich.table import Table
@@ -22,6 +25,7 @@ from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.verdict import Conclusion
 from mindgap.report.summary import closing_line, count, multiple, plain_text
 
+PICTURE_WIDTH = 118
 PLAIN_WIDTH = 200  # a pipe has no width; tables are not cut there
 
 STYLES = {
@@ -80,7 +84,19 @@ class ProgressLine:
 
 def show_check(result: CheckResult) -> None:
     """The table of one check."""
-    console = make_console()
+    _print_check(make_console(), result)
+
+
+def picture_of_check(results: Sequence[CheckResult], title: str) -> str:
+    """What `show_check` prints as an SVG picture, without fonts from elsewhere."""
+    console = Console(record=True, width=PICTURE_WIDTH, file=io.StringIO(), highlight=False, emoji=False, markup=False)
+    for result in results:
+        _print_check(console, result)
+    elsewhere = re.compile(r"@font-face \{\{.*?\}\}\s*|<!--.*?-->\s*", re.DOTALL)
+    return console.export_svg(title=plain_text(title), code_format=elsewhere.sub("", CONSOLE_SVG_FORMAT))
+
+
+def _print_check(console: Console, result: CheckResult) -> None:
     console.print(_headline(result))
     if result.export_failure:
         console.print(Text(f"not exportable: {plain_text(result.export_failure)}", style="yellow"))

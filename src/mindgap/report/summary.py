@@ -55,21 +55,19 @@ def closing_line(result: CheckResult) -> str:
     if counts[Conclusion.FAILED]:
         parts.append(f"{_many(counts[Conclusion.FAILED], 'platform')} could not run it.")
     if counts[Conclusion.DIVERGES]:
-        parts.append(
-            f"{_many(counts[Conclusion.DIVERGES], 'platform')} diverge{_s(counts[Conclusion.DIVERGES])}."
-        )
+        parts.append(f"{_many(counts[Conclusion.DIVERGES], 'platform')} diverge{_s(counts[Conclusion.DIVERGES])}.")
     else:
         parts.append("Nothing diverges.")
     for conclusion, words in _ALSO.items():
         if counts[conclusion]:
-            parts.append(f"{_many(counts[conclusion], 'platform')} {words}.")
+            parts.append(f"{_many(counts[conclusion], 'platform')} {words[counts[conclusion] > 1]}.")
     return " ".join(parts)
 
 
 _ALSO: Final = {
-    Conclusion.HAZARD: "differ only where the behaviour is unspecified",
-    Conclusion.UNSTABLE: "differ from themselves on a second run",
-    Conclusion.UNJUDGED: "could not be judged",
+    Conclusion.HAZARD: tuple(f"differ{s} only where the behaviour is unspecified" for s in ("s", "")),
+    Conclusion.UNSTABLE: ("differs from itself on a second run", "differ from themselves on a second run"),
+    Conclusion.UNJUDGED: ("could not be judged",) * 2,
 }
 
 

@@ -17,23 +17,22 @@ Run: TypeAlias = Callable[[Hook], dict[str, torch.Tensor]]
 SAMPLE: Final = 4096
 """Elements of each tensor that are compared."""
 
-SMALLEST: Final = 2.0**-24
-"""Relative spread that counts as none: half a unit in the last place of float32."""
-
 
 @dataclass
 class _Trace:
     """A hook that keeps a sample of what goes into and comes out of every call."""
 
     hook: Hook
-    seen: dict[int, tuple[str, list[torch.Tensor], list[torch.Tensor]]] = field(default_factory=dict)
+    seen: dict[int, tuple[str, float, list[torch.Tensor], list[torch.Tensor]]] = field(default_factory=dict)
 
     def __call__(self, call: Call) -> Any:
         before = [_sample(tensor) for tensor in call.tensors()]
         result = self.hook(call)
-        after = [_sample(leaf) for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+        results = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+        after = [_sample(leaf) for leaf in results]
+        unit = max([2.0**-23, *(torch.finfo(leaf.dtype).eps for leaf in results if leaf.is_floating_point())])
         name = f"{call.op} ({call.where})" if call.where else call.op
-        self.seen[call.key] = (name, before, after)
+        self.seen[call.key] = (name, unit, before, after)
         return result
 
 
@@ -44,11 +43,11 @@ def find_amplifier(run: Run, noise: Hook) -> str:
     with contextlib.suppress(Exception):  # noise may lead where the program refuses; what was seen counts
         run(noisy)
     worst, found = 0.0, ""
-    for key, (name, before, after) in plain.seen.items():
+    for key, (name, unit, before, after) in plain.seen.items():
         if key not in noisy.seen:
             continue
-        _, noisy_before, noisy_after = noisy.seen[key]
-        entering = max([SMALLEST, *map(_moved, before, noisy_before)])
+        _, _, noisy_before, noisy_after = noisy.seen[key]
+        entering = max([unit, *map(_moved, before, noisy_before)])
         leaving = max([0.0, *map(_moved, after, noisy_after)])
         if leaving / entering > worst:
             worst, found = leaving / entering, name

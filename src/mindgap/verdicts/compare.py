@@ -132,7 +132,7 @@ class _Comparison:
         return self._conclude()
 
     def _batches(self) -> Iterator[tuple[_Batch, Expected, dict[str, torch.Tensor]]]:
-        eager, candidate = real_view(self.eager).reshape(-1), real_view(self.candidate).reshape(-1)
+        eager, candidate = _flat(self.eager), _flat(self.candidate)
         known = self.known
         pieces = expected_chunks(known, eager.dtype) if known is not None else iter(())
         masks = {}
@@ -215,7 +215,8 @@ class _Comparison:
         trusted = known is not None and known.reference is not None and not known.distrust
         if wrong and known is None:
             return self._filled(base, Conclusion.UNJUDGED, why="there is no reference to judge by")
-        if known is not None and known.condition > ILL and self.differing > self.zeros + sum(self.explained.values()):
+        garbled = bool(wrong) and self.nonfinite and known is not None and known.condition < 0.5
+        if known is not None and known.condition > ILL and not garbled and self._moved_far():
             why = f"it is ill-conditioned: rounding alone moves it by {100 * min(known.condition, 10):.0f}%"
             why += f", most of it in {known.amplifier}" if known.amplifier else ""
             return self._filled(base, Conclusion.UNJUDGED, why=why)
@@ -231,6 +232,16 @@ class _Comparison:
             why = "float64 and step-by-step rounding give different answers here, and each is legal"
             return self._filled(base, Conclusion.HAZARD, rule="intermediate-precision", why=why)
         return self._filled(base, Conclusion.ROUNDING)
+
+    def _moved_far(self) -> bool:
+        """Whether candidate and eager differ, in norm, by a part of the output that matters; NaN and Inf apart."""
+        apart = size = 0.0
+        for low in range(0, len(_flat(self.eager)), CHUNK):
+            first, second = (_flat(t)[low : low + CHUNK].to(torch.float64) for t in (self.eager, self.candidate))
+            finite = first.isfinite() & second.isfinite()
+            apart += float((first - second)[finite].square().sum())
+            size += float(first[finite].square().sum())
+        return apart > ILL**2 * size
 
     def _blame(self) -> Blame:
         if self.both_wrong or (self.candidate_wrong and self.eager_wrong):
@@ -283,6 +294,10 @@ class _Comparison:
             index.append(place % size)
             place //= size
         return tuple(reversed(index))
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    return real_view(tensor).reshape(-1)
 
 
 def _different(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

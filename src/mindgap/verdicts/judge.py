@@ -175,7 +175,9 @@ def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str]) -> dict[str, 
         group = f"{kind.value if kind else 'fault'}-{hashlib.blake2b(fault.encode(), digest_size=4).hexdigest()}"
         for platform in platforms:
             others = ", ".join(other for other in platforms if other != platform)
-            note = f"; {others} {'shows' if len(platforms) == 2 else 'show'} the same, which is one witness"
             old = verdicts[platform]
+            verb = "shows" if len(platforms) == 2 else "show"
+            note = f"; {others} {verb} the same"
+            note += "" if old.blame is Blame.EAGER else ", which is one witness, not several"
             verdicts[platform] = replace(old, group=group, sentence=old.sentence + note)
     return verdicts

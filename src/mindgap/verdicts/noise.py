@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
@@ -240,6 +240,8 @@ def growth(call: Call) -> int:
     """
     if call.name.startswith(INTERPOLATIONS) and isinstance(call.args[0], torch.Tensor):
         return 1 << max(0, math.ceil(math.log2(max(1, *call.args[0].shape[2:]) / 2)))
+    if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in call.tensors()):
+        return 1  # half precision is accumulated in float32: its sums round once
     return 1 << max(0, round(math.log2(max(1.0, math.sqrt(length(call) / LENGTH_PER_ULP)))))
 
 

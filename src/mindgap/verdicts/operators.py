@@ -64,8 +64,8 @@ EXACT: Final = _words(
     fractional_max_pool3d eq ne lt le gt ge not_equal less less_equal greater greater_equal equal isnan isinf
     isfinite isneginf isposinf isin isreal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or
     bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift __and__ __or__ __xor__ __lshift__ __rshift__
-    nonzero nonzero_static unique _unique2 unique_consecutive unique_dim bincount searchsorted bucketize heaviside copysign
-    nextafter frexp signbit nan_to_num threshold hardshrink any all count_nonzero is_nonzero item
+    nonzero nonzero_static unique _unique2 unique_consecutive unique_dim bincount searchsorted bucketize heaviside
+    copysign nextafter frexp signbit nan_to_num threshold hardshrink any all count_nonzero is_nonzero item
     _local_scalar_dense allclose isclose argwhere histc _assert_tensor_metadata _assert_async sym_size sym_numel
     """
     # exact arithmetic
@@ -77,7 +77,7 @@ ONCE: Final = _words(
     hardswish hardsigmoid leaky_relu prelu _prelu_kernel rrelu rrelu_with_noise softshrink dropout native_dropout
     alpha_dropout feature_dropout linspace logspace deg2rad rad2deg exp exp2 expm1 log log2 log10 log1p sin cos tan
     asin acos atan arcsin arccos arctan sinh cosh tanh asinh acosh atanh arcsinh arccosh arctanh sigmoid erf erfc
-    erfinv logit sinc silu softsign xlogy logaddexp logaddexp2 hypot atan2 arctan2 float_power special_expit special_log1p
+    erfinv logit sinc silu softsign xlogy logaddexp logaddexp2 hypot atan2 arctan2 special_expit special_log1p
     special_expm1 special_erf special_erfc special_xlogy special_exp2 to _to_copy type_as complex polar angle glu
     _foreach_add _foreach_sub _foreach_mul _foreach_div _foreach_sqrt _foreach_reciprocal _foreach_addcmul
     _foreach_addcdiv _foreach_lerp

@@ -12,8 +12,6 @@ from mindgap.verdicts.unspecified import RULES
 
 def times(ratio: float) -> str:
     """`37`, `4e7`: a multiple that a person reads at a glance."""
-    if math.isinf(ratio):
-        return "any number of"
     return f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
@@ -70,7 +68,10 @@ def _divergence(found: Finding, platform: str, runs: int) -> str:
     if found.kind is Kind.INTEGER:
         return f"{what} ({_share(found)}); integers do not round, {_who(found, platform)}"
     ratio = max(found.ratio or 0.0, found.eager_ratio or 0.0)
-    return f"{what} ({_share(found)}): {times(ratio)} times what rounding explains over {runs} runs; {_who(found, platform)}"
+    if math.isinf(ratio):
+        return f"{what} ({_share(found)}): rounding never does that; {_who(found, platform)}"
+    by = f"{times(ratio)} times what rounding explains over {runs} runs"
+    return f"{what} ({_share(found)}): {by}; {_who(found, platform)}"
 
 
 def _who(found: Finding, platform: str) -> str:

@@ -1,0 +1,72 @@
+"""Documents and sentences are pure functions of results."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindgap.records.check import CheckResult, PlatformResult
+from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.platform import Probe
+from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
+from mindgap.report.summary import check_document, closing_line, count, multiple, plain_text
+
+EAGER = Outcome("eager", Status.OK, Stage.RUN)
+
+
+def result(**conclusions: Conclusion) -> CheckResult:
+    platforms = {
+        name: PlatformResult(
+            Outcome(name, Status.OK, Stage.RUN, seconds={"run": 0.5}),
+            Verdict(name, conclusion, "because", Kind.VALUE, Blame.CANDIDATE, float("inf")),
+            Probe(True),
+        )
+        for name, conclusion in conclusions.items()
+    }
+    return CheckResult("m", "float32", 0, 3, 10, {"x": "float32[1]"}, EAGER, platforms, versions={})
+
+
+def test_the_document_has_the_promised_fields() -> None:
+    document = json.loads(json.dumps(check_document([result(a=Conclusion.DIVERGES)]), allow_nan=False))
+    assert document["schema"] == "mindgap.check/1"
+    promised = {"outcome", "stage", "message", "verdict", "kind", "error_over_bound", "blame", "seconds"}
+    assert promised <= set(document["platforms"]["a"])
+    assert document["platforms"]["a"]["error_over_bound"] == "inf"
+    assert document["differs"] is True
+
+
+@pytest.mark.parametrize(
+    ("conclusions", "line"),
+    [
+        ({"a": Conclusion.AGREES}, "Nothing diverges."),
+        ({"a": Conclusion.FAILED, "b": Conclusion.ROUNDING}, "1 platform could not run it. Nothing diverges."),
+        ({"a": Conclusion.DIVERGES, "b": Conclusion.DIVERGES}, "2 platforms diverge."),
+        ({"a": Conclusion.DIVERGES}, "1 platform diverges."),
+        ({"a": Conclusion.HAZARD}, "Nothing diverges. 1 platform differs only where the behaviour is unspecified."),
+        ({"a": Conclusion.UNJUDGED}, "Nothing diverges. 1 platform could not be judged."),
+    ],
+)
+def test_the_closing_line(conclusions: dict[str, Conclusion], line: str) -> None:
+    assert closing_line(result(**conclusions)) == line
+
+
+@given(st.text())
+def test_no_control_character_reaches_a_terminal(text: str) -> None:
+    shown = plain_text(text)
+    assert len(shown) == len(text)
+    assert all(c == "\n" or c.isprintable() or c.isspace() for c in shown)
+    assert "\x1b" not in shown and "\x07" not in shown
+
+
+def test_numbers_people_read() -> None:
+    assert [multiple(v) for v in (None, 0.61, 37.0, 4e7, float("inf"))] == [
+        "",
+        "0.61x",
+        "37x",
+        "4.0e+07x",
+        "beyond any",
+    ]
+    assert [count(v) for v in (7, 1500, 11_689_512, 2_000_000_000)] == ["7", "1.5 k", "11.7 M", "2.0 G"]
