@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 
@@ -43,13 +43,16 @@ DEFAULT_PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino
 
 NOISE_RUNS: Final = 8  # enough for verdicts per element: docs/decisions/0003-noise-floor.md
 
+Given: TypeAlias = "Sequence[Any] | Mapping[str, Any] | torch.Tensor | str | os.PathLike[str]"
+"""Inputs as a caller may give them: positional, by keyword, a single tensor, or a file."""
+
 Progress = Callable[[str, str], None]
 """Told who is doing what: a platform and its stage."""
 
 
 def check(
     model: str | torch.nn.Module | Callable[..., Any],
-    inputs: Sequence[Any] | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    inputs: Given | None = None,
     on: Sequence[str] | None = None,
     *,
     dtype: str | None = None,
@@ -108,7 +111,7 @@ def check(
 def make_subject(
     pool: Pool,
     model: str | torch.nn.Module | Callable[..., Any],
-    inputs: Sequence[Any] | Mapping[str, Any] | str | os.PathLike[str] | None,
+    inputs: Given | None,
     *,
     dtype: str | None = None,
     seed: int = 0,
@@ -211,7 +214,7 @@ def _require(pool: Pool, specs: Sequence[PlatformSpec], jobs: int | None) -> dic
 
 def _live(
     model: torch.nn.Module | Callable[..., Any],
-    inputs: Sequence[Any] | Mapping[str, Any] | str | os.PathLike[str] | None,
+    inputs: Given | None,
     dtype: str | None,
 ) -> Loaded:
     """A module or function from the caller's own process."""
@@ -221,8 +224,10 @@ def _live(
         args, kwargs = read_inputs(Path(inputs))
     elif isinstance(inputs, Mapping):
         args, kwargs = (), dict(inputs)
+    elif isinstance(inputs, torch.Tensor):
+        args, kwargs = (inputs,), {}
     else:
-        args, kwargs = ((inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)), {}
+        args, kwargs = tuple(inputs), {}
     name = getattr(model, "__name__", type(model).__name__)
     own = copy.deepcopy(model) if dtype is not None and isinstance(model, torch.nn.Module) else model
     loaded = in_precision(Loaded(name=name, args=args, kwargs=kwargs, model=own), dtype)

@@ -37,9 +37,7 @@ def planted(**limits: float) -> PlatformSpec:
 
 
 def subject(pool: Pool, name: str) -> Subject:
-    program = Program(
-        name, (Input(0, "x", META),), (), (Node(1, "aten.mul.Tensor", (Ref(0), 2), {}, META),), Ref(1)
-    )
+    program = Program(name, (Input(0, "x", META),), (), (Node(1, "aten.mul.Tensor", (Ref(0), 2), {}, META),), Ref(1))
     inputs = Inputs.of((torch.arange(4.0),), {})
     return make_subject(pool.scratch.new_file("subject"), name, 0, inputs, program, {})
 
@@ -69,9 +67,7 @@ def assert_healthy(pool: Pool, spec: PlatformSpec) -> None:
         ("raise", Status.REJECTED, "expected a positive number"),
     ],
 )
-def test_a_failure_is_an_outcome_and_the_next_program_runs(
-    pool: Pool, how: str, status: Status, words: str
-) -> None:
+def test_a_failure_is_an_outcome_and_the_next_program_runs(pool: Pool, how: str, status: Status, words: str) -> None:
     outcome = pool.run(planted(), subject(pool, how))
     assert outcome.status is status, outcome
     assert outcome.stage is Stage.RUN

@@ -48,9 +48,7 @@ def read(path: Path, entries: Sequence[Entry]) -> list[torch.Tensor]:
     if not size:
         return [_empty(meta) for meta, _ in entries]
     with path.open("rb") as file:
-        mapping = mmap.mmap(
-            file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
-        )
+        mapping = mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     buffer = np.frombuffer(mapping, dtype=np.uint8)
     return [_view(buffer, meta, offset) for meta, offset in entries]
 

@@ -144,9 +144,7 @@ class Pool:
         if status is Status.OK:
             described = result["outputs"]
             tensors = self._fetch(file, [entry for _, entry, _ in described])
-            outputs = tuple(
-                NamedTensor(name, tensor, stride) for (name, _, stride), tensor in zip(described, tensors)
-            )
+            outputs = tuple(NamedTensor(name, tensor, stride) for (name, _, stride), tensor in zip(described, tensors))
         return Outcome(
             platform=spec.name,
             status=status,

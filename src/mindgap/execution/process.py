@@ -19,9 +19,7 @@ from mindgap.records.platform import PlatformSpec
 
 LOG_TAIL_BYTES: Final = 4096
 LOG_LIMIT_BYTES: Final = 1 << 20
-START_TIMEOUT_S: Final = (
-    300.0  # importing torch on a loaded machine; far more than any start seen (FACTS: 2-8 s)
-)
+START_TIMEOUT_S: Final = 300.0  # importing torch on a loaded machine; far more than any start seen (FACTS: 2-8 s)
 
 _QUIET: Final = {
     "OMP_NUM_THREADS": "1",

@@ -81,9 +81,7 @@ class Server:
         clock = StageClock(lambda stage: self._report({"stage": stage.value}))
         platform = self._require_platform()
         try:
-            prepared, outputs, stable = self._run(
-                platform, Subject.from_message(subject), program_only, runs, clock
-            )
+            prepared, outputs, stable = self._run(platform, Subject.from_message(subject), program_only, runs, clock)
             entries = arena.write(Path(file), [item.tensor for item in outputs])
         except NoSpace:
             raise
@@ -128,9 +126,7 @@ class Server:
         with clock(Stage.RUN):
             return prepared.run(tensors)
 
-    def _task(
-        self, platform: Platform, subject: Subject, program_only: bool, clock: StageClock
-    ) -> tuple[Task, str]:
+    def _task(self, platform: Platform, subject: Subject, program_only: bool, clock: StageClock) -> tuple[Task, str]:
         """The user's own source where this platform can run it, otherwise the program."""
         inputs = subject.load_inputs()
         tensors = subject.load_tensors()
@@ -144,9 +140,7 @@ class Server:
                 except Exception as error:
                     if subject.program is None:
                         raise
-                    reason = (
-                        f"ran the program, because the source cannot be loaded here: {first_cause(error)}"
-                    )
+                    reason = f"ran the program, because the source cannot be loaded here: {first_cause(error)}"
         with clock(Stage.EXPORT):
             program = subject.load_program()
             if program is None:
@@ -198,9 +192,7 @@ def load_source(source: Source) -> Loaded:
     return load(source)
 
 
-def _restore_state(
-    loaded: Loaded, state: tuple[tuple[str, str], ...], tensors: Mapping[str, torch.Tensor]
-) -> None:
+def _restore_state(loaded: Loaded, state: tuple[tuple[str, str], ...], tensors: Mapping[str, torch.Tensor]) -> None:
     """Give the module made here exactly the weights of the one that was exported."""
     if not isinstance(loaded.model, torch.nn.Module):
         return

@@ -22,8 +22,7 @@ _REF, _TUPLE, _DTYPE, _DEVICE, _LAYOUT, _MEMORY_FORMAT, _COMPLEX, _META = range(
 
 _LAYOUTS: Final = {"strided": torch.strided, "sparse_coo": torch.sparse_coo}
 _MEMORY_FORMATS: Final = {
-    name: getattr(torch, name)
-    for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
+    name: getattr(torch, name) for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
 }
 
 

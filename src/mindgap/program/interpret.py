@@ -47,9 +47,7 @@ class Executable:
     ) -> Argument:
         """The program's outputs; inputs are used as given, so in-place operators change them."""
         if len(inputs) != len(self.program.inputs):
-            raise ProgramError(
-                f"{self.program.name} takes {len(self.program.inputs)} inputs, {len(inputs)} were given"
-            )
+            raise ProgramError(f"{self.program.name} takes {len(self.program.inputs)} inputs, {len(inputs)} were given")
         values: dict[int, Any] = {
             identity: tensor.clone() if identity in self._written else tensor
             for identity, tensor in self._constants.items()
