@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from mindgap.corpus.roundtrip import FORTY, difference, roundtrip, same_bits
+from mindgap.corpus.roundtrip import FORTY, difference, roundtrip
 from mindgap.records.source import Source
+from mindgap.records.tensors import same_bits
 
 
 @pytest.mark.parametrize("spec", ["timm:resnet18", "transformers:llama:causal-lm", "transformers:mixtral"])

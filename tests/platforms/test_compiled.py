@@ -12,8 +12,8 @@ from torch import nn
 from mindgap.platforms.base import StageClock, StageFailure
 from mindgap.platforms.compiled import Inductor
 from mindgap.platforms.registry import load_adapter, resolve
-from mindgap.platforms.torch_run import same_bits
 from mindgap.records.outcome import Ran, Stage, Status
+from mindgap.records.tensors import same_bits
 from tests.platforms.running import Network, Words, changes_input, run_on, shares_memory, task_of
 
 

@@ -16,12 +16,13 @@ from mindgap.platforms.compiled import AotEager, Inductor, missing_compiler
 from mindgap.platforms.devices import DEVICES, Device
 from mindgap.platforms.eager import Eager
 from mindgap.platforms.registry import load_adapter, resolve
-from mindgap.platforms.torch_run import Placement, TorchRun, own_model, own_program, same_bits
+from mindgap.platforms.torch_run import Placement, TorchRun, own_model, own_program
 from mindgap.program.convert import to_graph_module
 from mindgap.program.graph import Node, leaves
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.platform import PlatformSpec
+from mindgap.records.tensors import same_bits
 from tests.platforms.running import Network, changes_input, run_on, shares_memory, task_of
 
 CALLS: list[str] = []

@@ -11,8 +11,8 @@ from torch import nn
 
 from mindgap.platforms.base import StageClock
 from mindgap.platforms.registry import load_adapter, resolve
-from mindgap.platforms.torch_run import same_bits
 from mindgap.records.outcome import Ran, Stage, Status
+from mindgap.records.tensors import same_bits
 from tests.platforms.running import Network, Words, changes_input, run_on, shares_memory, task_of
 
 IMAGE = torch.randn(1, 3, 6, 6, generator=torch.Generator().manual_seed(1))

@@ -54,11 +54,11 @@ def offline() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet(logger_name: str = "huggingface_hub", level: int = logging.ERROR) -> Iterator[None]:
     """Warnings of libraries about their own defaults are not news for a user of mindgap."""
-    logger = logging.getLogger("huggingface_hub")
+    logger = logging.getLogger(logger_name)
     before = logger.level
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(level)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import logging
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -14,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from mindgap.corpus import casting, files, inputs, pt2_safety
+from mindgap.corpus.library import quiet
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import ModelSource, register
 from mindgap.errors import ModelError
@@ -48,7 +46,8 @@ class ExportedFile(ModelSource):
 
 def _load(content: bytes, path: Path) -> ExportedProgram:
     try:
-        with _quiet():
+        # torch.export.load logs whole tracebacks before it raises; ours is the only message.
+        with quiet("torch.export", logging.CRITICAL):
             return torch.export.load(io.BytesIO(content))
     except Exception as error:  # a damaged archive raises many types
         raise ModelError(
@@ -64,17 +63,3 @@ def _example(exported: ExportedProgram) -> tuple[torch.Tensor, ...] | None:
         return None
     flat = pytree.tree_leaves(exported.example_inputs)
     return tuple(leaf for leaf in flat if isinstance(leaf, torch.Tensor))
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """torch.export.load logs whole tracebacks before it raises; ours is the only message."""
-    logger = logging.getLogger("torch.export")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(before)

@@ -17,7 +17,7 @@ from mindgap.program.graph import leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.records.source import Source
-from mindgap.records.tensors import byte_view
+from mindgap.records.tensors import same_bits
 
 _TIMM: Final = (
     "resnet18", "regnetx_002", "mobilenetv3_small_050", "efficientnet_b0", "ghostnet_100", "densenet121",
@@ -76,13 +76,6 @@ def difference(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) ->
     if list(left) != list(right):
         return f"outputs are {', '.join(left)} and {', '.join(right)}"
     return next((name for name in left if not same_bits(left[name], right[name])), "")
-
-
-def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two tensors hold the same bits; NaNs are compared like any other bits."""
-    if left.shape != right.shape or left.dtype != right.dtype:
-        return False
-    return torch.equal(byte_view(left), byte_view(right))
 
 
 def _run(inputs: Inputs, seed: int, run: Callable[[list[torch.Tensor]], Any]) -> dict[str, torch.Tensor]:

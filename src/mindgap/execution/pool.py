@@ -91,7 +91,7 @@ class Pool:
         return result["survey"], self._fetch(file, result["entries"])
 
     def probe(self, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
-        """Ask platforms about themselves: together where they share interpreter and environment, alone after a crash."""
+        """Ask platforms about themselves: together in one process, alone after a crash."""
         found: dict[str, Probe] = {}
         groups: dict[str, list[PlatformSpec]] = {}
         for spec in specs:

@@ -15,11 +15,11 @@ import torch
 from torch.export import ExportedProgram
 
 from mindgap.platforms.base import Prepared, StageClock, StageFailure, Task
-from mindgap.platforms.torch_run import Numbers, number, same_bits
+from mindgap.platforms.torch_run import Numbers, number
 from mindgap.program.convert import changed_inputs, to_exported
 from mindgap.program.graph import Program, Ref
 from mindgap.records.outcome import Ran, Stage, Status
-from mindgap.records.tensors import DTYPE_NAMES, NamedTensor
+from mindgap.records.tensors import DTYPE_NAMES, NamedTensor, same_bits
 
 Infer: TypeAlias = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 """The runtime itself: compact input tensors in the program's order to its outputs in order."""

@@ -20,7 +20,7 @@ from mindgap.program.graph import Program, leaves, map_leaves
 from mindgap.program.inputs import copy_of
 from mindgap.records.outcome import Ran, Status
 from mindgap.records.platform import PlatformSpec
-from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, byte_view
+from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, same_bits
 
 Call: TypeAlias = Callable[[Sequence[torch.Tensor]], Any]
 """A task as a function of its placed input tensors."""
@@ -248,13 +248,6 @@ def changed(before: Iterable[NamedTensor], after: Iterable[NamedTensor]) -> list
         if not same_bits(old.tensor, item.tensor):
             found.append(item)
     return found
-
-
-def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two tensors on the CPU hold the same bits: NaN equals itself, 0.0 is not -0.0."""
-    if first.shape != second.shape or first.dtype != second.dtype:
-        return False
-    return torch.equal(byte_view(first), byte_view(second))
 
 
 @contextlib.contextmanager

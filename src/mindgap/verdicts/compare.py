@@ -10,11 +10,12 @@ import torch
 
 from mindgap.records.tensors import DTYPE_NAMES
 from mindgap.records.verdict import Blame, Conclusion, Kind
-from mindgap.verdicts.elements import CHUNK, ILL, THRESHOLD, Expected, apart, deviation, expected_chunks
+from mindgap.verdicts.elements import CHUNK, ILL, THRESHOLD, Expected, apart, deviation, expected_chunks, signed
 from mindgap.verdicts.finding import Finding
 from mindgap.verdicts.floor import real_view
 from mindgap.verdicts.ordered import compare_places
-from mindgap.verdicts.surveyed import Survey, Surveyed
+from mindgap.verdicts.surveyed import RESHAPED, Survey, Surveyed
+from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION
 
 
 def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, survey: Survey | None) -> Finding:
@@ -42,6 +43,8 @@ def _metadata(name: str, eager: torch.Tensor, candidate: torch.Tensor, known: Su
         return None
     kind = Kind.DTYPE if eager.dtype != candidate.dtype else Kind.SHAPE
     was, got = _meta(eager), _meta(candidate)
+    if known is not None and known.distrust == RESHAPED and kind is Kind.SHAPE:
+        return Finding(name, Conclusion.UNJUDGED, kind, why=RESHAPED, total=eager.numel())
     for rule, mask in known.hazards.items() if known else ():
         if rule == "random-stream" and bool(mask.all()):
             why = f"the output is random throughout; it also comes as {got} where eager gives {was}"
@@ -145,6 +148,8 @@ class _Comparison:
             places = _different(first, second).nonzero().reshape(-1)
             if not len(places):
                 continue
+            if first.is_floating_point() and first.element_size() == 1:
+                first, second = first.to(torch.float32), second.to(torch.float32)  # float8 has no arithmetic
             batch = _Batch(places + low, first[places], second[places])
             here = {rule: mask[(places + low) // pairs] for rule, mask in masks.items()}
             yield batch, expected.at(places), here
@@ -222,15 +227,16 @@ class _Comparison:
             return self._filled(base, Conclusion.UNJUDGED, why=why)
         if wrong and trusted:
             return self._filled(base, Conclusion.DIVERGES, blame=self._blame())
-        if wrong:
-            assert known is not None
+        if wrong and known is not None and known.spread is None:
+            return self._filled(base, Conclusion.UNJUDGED, why=known.distrust)
+        if wrong and known is not None:
             return self._filled(base, Conclusion.DIVERGES, blame=Blame.UNCLEAR, why=known.distrust)
         if self.explained:
             rule = max(self.explained, key=lambda name: self.explained[name])
             return self._filled(base, Conclusion.HAZARD, rule=rule)
         if self.rounded:
             why = "float64 and step-by-step rounding give different answers here, and each is legal"
-            return self._filled(base, Conclusion.HAZARD, rule="intermediate-precision", why=why)
+            return self._filled(base, Conclusion.HAZARD, rule=INTERMEDIATE_PRECISION, why=why)
         return self._filled(base, Conclusion.ROUNDING)
 
     def _moved_far(self) -> bool:
@@ -297,7 +303,7 @@ class _Comparison:
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    return real_view(tensor).reshape(-1)
+    return signed(real_view(tensor).reshape(-1))
 
 
 def _different(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
@@ -306,7 +312,9 @@ def _different(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
         return first != second
     bits = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}[first.element_size()]
     differ = first.view(bits) != second.view(bits)
-    if bool(differ.any()) and first.element_size() > 1:
+    if bool(differ.any()):
+        if first.element_size() == 1:
+            first, second = first.to(torch.float32), second.to(torch.float32)
         differ &= ~(first.isnan() & second.isnan())
     return differ
 

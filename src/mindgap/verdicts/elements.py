@@ -46,7 +46,7 @@ def expected_chunks(surveyed: Surveyed, dtype: torch.dtype) -> Iterator[Expected
     """What an output should be, chunk by chunk."""
 
     def flat(tensor: torch.Tensor | None) -> torch.Tensor | None:
-        return None if tensor is None else real_view(tensor).reshape(-1)
+        return None if tensor is None else signed(real_view(tensor).reshape(-1))
 
     reference, stepwise = flat(surveyed.reference), flat(surveyed.stepwise)
     spread = None if surveyed.spread is None else surveyed.spread.reshape(-1)
@@ -58,6 +58,12 @@ def expected_chunks(surveyed: Surveyed, dtype: torch.dtype) -> Iterator[Expected
     for low in range(0, length, CHUNK):
         parts = (reference, spread, stepwise, flips)
         yield Expected(dtype, *(None if t is None else t[low : low + CHUNK] for t in parts))
+
+
+def signed(tensor: torch.Tensor) -> torch.Tensor:
+    """Unsigned integers that torch can hardly compute with, as the signed ones of their bits; others unchanged."""
+    bits = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}.get(tensor.dtype)
+    return tensor if bits is None else tensor.view(bits)
 
 
 def bound(expected: Expected, near: torch.Tensor) -> torch.Tensor:
@@ -101,7 +107,7 @@ def _distance(values: torch.Tensor, answer: torch.Tensor, expected: Expected) ->
     distance = (values.clamp(-largest, largest) - clipped).abs_().div_(unit)
     distance[values.isinf() & (values == answer)] = 0.0
     # Inf is right where the answer is Inf, or so near the largest number that rounding reaches it.
-    distance[overflowed & ~values.isinf()] = torch.inf
+    distance[overflowed & (values != answer)] = torch.inf
     distance[values.isnan() | answer.isnan()] = torch.inf
     distance[values.isnan() & answer.isnan()] = 0.0
     return distance

@@ -28,14 +28,14 @@ class Floor:
     _real: torch.Tensor = field(init=False)
 
     def __post_init__(self) -> None:
-        self._real = real_view(self.plain)
+        self._real = _computable(real_view(self.plain))
 
     def add(self, noisy: torch.Tensor) -> None:
         """Take one more run with noise."""
         if noisy.shape != self.plain.shape or noisy.dtype != self.plain.dtype:
             self.reshaped = True
             return
-        other = real_view(noisy)
+        other = _computable(real_view(noisy))
         if not self._real.is_floating_point():
             if not torch.equal(other, self._real):
                 self._widen((other.to(torch.float64) - self._real.to(torch.float64)).abs_())
@@ -97,6 +97,12 @@ class Floor:
 def real_view(tensor: torch.Tensor) -> torch.Tensor:
     """Complex values as pairs; anything else as it is."""
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def _computable(tensor: torch.Tensor) -> torch.Tensor:
+    """float8 has no arithmetic of its own."""
+    small = tensor.is_floating_point() and tensor.element_size() == 1
+    return tensor.to(torch.float32) if small else tensor
 
 
 def sample(tensor: torch.Tensor) -> torch.Tensor:

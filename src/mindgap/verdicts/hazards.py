@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
 from mindgap.verdicts.runner import Call
 from mindgap.verdicts.unspecified import RULES, Rule
+from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
 
 Run: TypeAlias = Callable[[Callable[[Call], Any]], dict[str, torch.Tensor]]
 """Runs the subject with a hook."""
-
-DENORMAL: Final = "denormal-flush"
 
 
 @dataclass
@@ -50,8 +49,8 @@ def find_flushed(run: Run, plain: Mapping[str, torch.Tensor], found: dict[str, d
     """Add the elements that change when the processor takes denormal numbers for zero."""
     with _flushing() as possible:
         if possible:
-            _compare(run, Call.make, plain, DENORMAL, found)
-    return any(DENORMAL in masks for masks in found.values())
+            _compare(run, Call.make, plain, DENORMAL_FLUSH, found)
+    return any(DENORMAL_FLUSH in masks for masks in found.values())
 
 
 def _compare(

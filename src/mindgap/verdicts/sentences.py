@@ -8,6 +8,7 @@ from mindgap.records.outcome import Outcome, Status
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.finding import Finding
 from mindgap.verdicts.unspecified import RULES
+from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION
 
 
 def times(ratio: float) -> str:
@@ -35,7 +36,7 @@ def _share(found: Finding) -> str:
 
 
 def _hazard(found: Finding) -> str:
-    if found.rule == "intermediate-precision":
+    if found.rule == INTERMEDIATE_PRECISION:
         return (
             f"{found.place} is {found.candidate_value} where eager has {found.eager_value}: {found.why}; "
             "a platform may keep intermediate values at higher precision"

@@ -13,12 +13,13 @@ from mindgap.records.tensors import DTYPE_NAMES
 from mindgap.verdicts.amplifier import find_amplifier
 from mindgap.verdicts.elements import ILL, deviation, expected_chunks
 from mindgap.verdicts.floor import Floor, real_view
-from mindgap.verdicts.hazards import DENORMAL, find_flushed, find_hazards
+from mindgap.verdicts.hazards import find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise, Pool
 from mindgap.verdicts.reference import Stepwise, Wide
 from mindgap.verdicts.runner import Call, Capture, Hook, Runner, Subject, runner_of
-from mindgap.verdicts.surveyed import Survey, Surveyed
+from mindgap.verdicts.surveyed import RESHAPED, Survey, Surveyed
 from mindgap.verdicts.unspecified import defuse
+from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
 from mindgap.verdicts.watch import Watch
 
 __all__ = ["RUNS", "Survey", "survey"]
@@ -81,8 +82,8 @@ class _Surveyor:
         found = self.with_amplifier(found, floors)
         values = tuple(item for name, item in found.items() if name not in self.outputs)
         rules = {rule: next(iter(calls.values())) for rule, calls in self.watch.matched.items()}
-        if any(DENORMAL in item.hazards for item in found.values()):
-            rules[DENORMAL] = "denormal numbers"
+        if any(DENORMAL_FLUSH in item.hazards for item in found.values()):
+            rules[DENORMAL_FLUSH] = "denormal numbers"
         outputs_found = tuple(found[name] for name in self.outputs)
         return Survey(outputs_found, values, rules, self.runs)
 
@@ -130,7 +131,7 @@ class _Surveyor:
         elif reference is not None and reference.shape != plain.shape:
             distrust, reference = "the float64 run gives another shape", None
         elif floor.reshaped:
-            distrust = "its shape or its success depends on rounding"
+            distrust = RESHAPED
         condition = floor.condition
         return Surveyed(
             name,

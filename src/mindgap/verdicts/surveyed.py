@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+RESHAPED = "its shape, or whether it exists at all, depends on rounding"
+"""Why an output has no noise floor."""
+
 
 @dataclass(frozen=True, slots=True)
 class Places:

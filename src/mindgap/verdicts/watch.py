@@ -63,6 +63,8 @@ class Watch:
         position = _INDEX_RESULT[call.name]
         if position and (not isinstance(result, tuple | list) or len(result) <= position):
             return
+        if call.kwargs.get("stable") is True or call.argument(4, "sorted", True) is False:
+            return  # then the order is promised exactly, or not at all
         tensor = result[position] if position else result
         if not isinstance(tensor, torch.Tensor) or tensor.is_floating_point():
             return

@@ -65,6 +65,22 @@ def _tie_scramble(call: Call, result: Any, attempt: int, generator: torch.Genera
     return values, order[places]
 
 
+# ---- an order that was not asked for
+
+
+def _is_unsorted(call: Call) -> bool:
+    wanted = call.argument(4, "sorted", True) if call.name == "topk" else call.argument(1, "sorted", True)
+    return wanted is False
+
+
+def _reverse(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    """The same elements the other way round."""
+    if call.name == "topk":
+        return tuple(part.flip(dimension(call) or 0) for part in result)
+    values, inverse, counts = result
+    return values.flip(0), len(values) - 1 - inverse, counts.flip(0)
+
+
 # ---- the last write wins, but which is last?
 
 _WRITES: Final = frozenset({"scatter", "index_put", "_index_put_impl", "_unsafe_index_put", "index_copy", "put"})
@@ -141,6 +157,15 @@ RULES: Final = (
         _tie_scramble,
         "equal values come in any order unless the sort is stable",
         "torch.sort (stable=False), torch.topk, torch.argmax: 'If there are multiple maximal values'",
+    ),
+    Rule(
+        "unsorted",
+        frozenset({"topk", "_unique2"}),
+        _is_unsorted,
+        _reverse,
+        "with sorted=False the elements come in any order",
+        "torch.topk, torch.unique: 'sorted'",
+        attempts=1,
     ),
     Rule(
         "duplicate-writes",

@@ -29,5 +29,7 @@ class Rule:
     reason: str
     reference: str
     """The page of the documentation or the statement of a maintainer."""
+    whole_run: bool = False
+    """Whether the rule changes how everything is computed rather than single results."""
     attempts: int = 3
     """Runs with another legal result: one may by chance give the same."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from mindgap.verdicts.runner import Call
-from mindgap.verdicts.unspecified import chance, indices, integers, special
+from mindgap.verdicts.unspecified import chance, indices, integers, precision, special
 from mindgap.verdicts.unspecified.integers import defuse
 from mindgap.verdicts.unspecified.rule import Rule
 
 RULES: Final[dict[str, Rule]] = {
-    rule.id: rule for family in (integers, special, indices, chance) for rule in family.RULES
+    rule.id: rule for family in (integers, special, indices, chance, precision) for rule in family.RULES
 }
 """Every rule by its id."""
 
@@ -18,7 +18,7 @@ _BY_OPERATOR: Final[dict[str, list[Rule]]] = {}
 for _rule in RULES.values():
     for _name in _rule.operators:
         _BY_OPERATOR.setdefault(_name, []).append(_rule)
-_ANY: Final = [rule for rule in RULES.values() if not rule.operators]
+_ANY: Final = [rule for rule in RULES.values() if not rule.operators and not rule.whole_run]
 
 
 def matching(call: Call) -> list[Rule]:
