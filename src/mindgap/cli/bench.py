@@ -45,6 +45,18 @@ def cases(
     _show(lambda tell: measure(tell, folder, only or ()), as_json)
 
 
+@app.command("calibration")
+def calibration(
+    programs: Annotated[int, typer.Option(help="Small random programs that must stay silent.", min=4)] = 2000,
+    planted: Annotated[int, typer.Option(help="Planted faults of each size.", min=1)] = 500,
+    as_json: AsJson = False,
+) -> None:
+    """Are verdicts silent where nothing is wrong, and do they find what is?"""
+    from mindgap.bench.calibration import measure
+
+    _show(lambda tell: measure(tell, programs, planted), as_json)
+
+
 def _show(measure: Callable[[Callable[[str, str], None]], Measurement], as_json: bool) -> None:
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import torch
 
-from mindgap.verdicts.floor import real_view
+from mindgap.verdicts.floor import real_view, unit_share
 from mindgap.verdicts.surveyed import Surveyed
 
 THRESHOLD: Final = 12.0
@@ -69,7 +69,8 @@ def signed(tensor: torch.Tensor) -> torch.Tensor:
 def bound(expected: Expected, near: torch.Tensor) -> torch.Tensor:
     """What rounding explains at each element: the spread, at least one unit in the last place of `near`."""
     info = torch.finfo(expected.dtype)
-    size = near.abs().clamp_(max=info.max).mul_(info.eps).clamp_(min=info.smallest_normal * info.eps)
+    unit = info.eps * unit_share(expected.dtype)
+    size = near.abs().clamp_(max=info.max).mul_(unit).clamp_(min=info.smallest_normal * info.eps)
     torch.nan_to_num_(size, info.smallest_normal * info.eps)
     return size if expected.spread is None else torch.maximum(size, expected.spread.to(torch.float64))
 

@@ -71,13 +71,14 @@ class Floor:
             return 0.0
         values = torch.nan_to_num(sample(self._real).to(torch.float64), 0.0, 0.0, 0.0)
         size, noise = values.norm().item(), sample(self.spread).to(torch.float64).norm().item()
-        return noise / size if size else 0.0
+        return unit_share(self._real.dtype) * noise / size if size else 0.0
 
     def smooth(self) -> torch.Tensor | None:
         """The spread with elements that were lucky in every run raised to half of what is usual around them."""
         spread = self.spread
         if spread is None or not self._real.is_floating_point():
             return spread
+        spread.mul_(unit_share(self._real.dtype))
         flat, values = spread.reshape(-1), self._real.reshape(-1)
         size = sample(values).abs().to(flat.dtype)
         usable = torch.isfinite(size) & (size > 0)
@@ -92,6 +93,15 @@ class Floor:
             blocks = flat[low : min(low + (1 << 22), whole)].view(-1, BLOCK)
             blocks.copy_(torch.maximum(blocks, blocks.median(dim=1, keepdim=True).values / 2))
         return spread
+
+
+def unit_share(dtype: torch.dtype) -> float:
+    """The part of eps that counts as one rounding.
+
+    Noise comes in steps of 1 to 2 units. In float32 that stands for what algorithms differ by; half precision is
+    computed in float32 and rounded once, so that half a step is due.
+    """
+    return 1.0 if dtype in (torch.float64, torch.float32) else 0.5
 
 
 def real_view(tensor: torch.Tensor) -> torch.Tensor:

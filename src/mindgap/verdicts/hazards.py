@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from mindgap.verdicts.elements import signed
 from mindgap.verdicts.runner import Call
 from mindgap.verdicts.unspecified import RULES, Rule
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
@@ -47,9 +48,12 @@ def find_hazards(
 
 def find_flushed(run: Run, plain: Mapping[str, torch.Tensor], found: dict[str, dict[str, torch.Tensor]]) -> bool:
     """Add the elements that change when the processor takes denormal numbers for zero."""
-    with _flushing() as possible:
-        if possible:
-            _compare(run, Call.make, plain, DENORMAL_FLUSH, found)
+
+    def flushed(hook: Callable[[Call], Any]) -> dict[str, torch.Tensor]:
+        with _flushing():
+            return run(hook)
+
+    _compare(flushed, Call.make, plain, DENORMAL_FLUSH, found)
     return any(DENORMAL_FLUSH in masks for masks in found.values())
 
 
@@ -74,16 +78,17 @@ def _compare(
 def _changed(before: torch.Tensor, after: torch.Tensor | None) -> torch.Tensor:
     if after is None or after.shape != before.shape or after.dtype != before.dtype:
         return torch.ones(before.shape, dtype=torch.bool)
-    changed = before != after
+    changed = signed(before) != signed(after)
     if before.is_floating_point() or before.is_complex():
         changed &= ~(before.isnan() & after.isnan())
     return changed
 
 
 @contextmanager
-def _flushing() -> Iterator[bool]:
-    possible = torch.set_flush_denormal(True)
+def _flushing() -> Iterator[None]:
+    """Denormal numbers count as zero; where the processor cannot, nothing changes."""
+    torch.set_flush_denormal(True)
     try:
-        yield possible
+        yield
     finally:
         torch.set_flush_denormal(False)

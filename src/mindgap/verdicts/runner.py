@@ -23,6 +23,7 @@ from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.precision import WIDER, in_float64, widen
 from mindgap.verdicts.operators import base_name
+from mindgap.verdicts.traps import DIVISIONS, safe_arguments
 
 Subject: TypeAlias = "tuple[Program, Tensors] | Callable[..., Any]"
 """A program with its constants, or the user's own function or module."""
@@ -58,7 +59,9 @@ class Call:
         return self.is_operator and _writes(self.op)
 
     def make(self) -> Any:
-        return self.function(*self.args, **self.kwargs)
+        """What the operator returns; divisions that would end the process get another divisor."""
+        args = safe_arguments(self.name, self.args, self.kwargs) if self.name in DIVISIONS else self.args
+        return self.function(*args, **self.kwargs)
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
         """An argument, however it was given; the schema's default where it was not."""
@@ -154,7 +157,7 @@ class ProgramRunner(Runner):
         def caller(node: Node, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
             return hook(Call(node.op, function, args, kwargs, node.id, node.where))
 
-        return executable.run(tensors, caller=None if hook is make else caller)
+        return executable.run(tensors, caller=caller)
 
 
 class CallableRunner(Runner):

@@ -11,14 +11,13 @@ import torch
 from mindgap.program.inputs import Inputs
 from mindgap.records.tensors import DTYPE_NAMES
 from mindgap.verdicts.amplifier import find_amplifier
-from mindgap.verdicts.elements import ILL, deviation, expected_chunks
+from mindgap.verdicts.elements import ILL, deviation, expected_chunks, signed
 from mindgap.verdicts.floor import Floor, real_view
 from mindgap.verdicts.hazards import find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise, Pool
 from mindgap.verdicts.reference import Stepwise, Wide
 from mindgap.verdicts.runner import Call, Capture, Hook, Runner, Subject, runner_of
 from mindgap.verdicts.surveyed import RESHAPED, Survey, Surveyed
-from mindgap.verdicts.unspecified import defuse
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
 from mindgap.verdicts.watch import Watch
 
@@ -42,14 +41,10 @@ def survey(subject: Subject, inputs: Inputs, seed: int = 0, runs: int = RUNS) ->
     runner = runner_of(subject, inputs, seed)
     watch = Watch()
     try:
-        plain = runner.run(_guarded(watch))
+        plain = runner.run(watch)
     except Exception as error:  # the program itself refuses: there is nothing to survey
         return Survey(problem=f"{type(error).__name__}: {error}")
     return _Surveyor(runner, watch, plain, runs).survey()
-
-
-def _guarded(hook: Hook) -> Hook:
-    return lambda call: hook(defuse(call))
 
 
 class _Surveyor:
@@ -88,7 +83,7 @@ class _Surveyor:
         return Survey(outputs_found, values, rules, self.runs)
 
     def run(self, hook: Hook, wide: bool = False) -> Outputs:
-        capture = Capture(_guarded(hook), self.wanted)
+        capture = Capture(hook, self.wanted)
         outputs = self.runner.run(capture, wide)
         return {**outputs, **{f"values:{key}": value.contiguous() for key, value in capture.values.items()}}
 
@@ -148,7 +143,7 @@ class _Surveyor:
         """Whether the plain run is farther from float64 than rounding explains."""
         if item.reference is None or item.distrust:
             return False
-        plain = real_view(self.plain[item.name]).reshape(-1)
+        plain = signed(real_view(self.plain[item.name]).reshape(-1))
         low = 0
         for expected in expected_chunks(item, plain.dtype):
             size = len(expected.reference) if expected.reference is not None else 0

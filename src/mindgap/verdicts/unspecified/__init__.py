@@ -6,6 +6,6 @@ Guarantee: a rule matches values, not names alone, and changes a result only whe
 
 from __future__ import annotations
 
-from mindgap.verdicts.unspecified.rules import RULES, Rule, defuse, matching
+from mindgap.verdicts.unspecified.rules import RULES, Rule, matching
 
-__all__ = ["RULES", "Rule", "defuse", "matching"]
+__all__ = ["RULES", "Rule", "matching"]

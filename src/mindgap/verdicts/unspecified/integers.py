@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import torch
 
 from mindgap.verdicts.runner import Call
+from mindgap.verdicts.traps import DIVISIONS, impossible, is_integer
 from mindgap.verdicts.unspecified.rule import Rule
 
 _CASTS: Final = frozenset({"to", "_to_copy", "type_as", "copy"})
 _SHIFTS: Final = frozenset(
     {"bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__", "__ilshift__", "__irshift__"}
 )
-_DIVISIONS: Final = frozenset({"div", "divide", "floor_divide", "remainder", "fmod"})
-
-
-def _is_integer(dtype: torch.dtype) -> bool:
-    return not dtype.is_floating_point and not dtype.is_complex and dtype is not torch.bool
 
 
 def _random(result: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -42,7 +37,7 @@ def _cast(call: Call) -> tuple[torch.Tensor, torch.dtype] | None:
         target = places[0] if isinstance(places[0], torch.dtype) else places[0].dtype
     if not isinstance(source, torch.Tensor) or not source.is_floating_point() or target.is_floating_point:
         return None
-    return (source, target) if target is torch.bool or _is_integer(target) else None
+    return (source, target) if target is torch.bool or is_integer(target) else None
 
 
 def _outside(source: torch.Tensor, target: torch.dtype) -> torch.Tensor:
@@ -98,39 +93,12 @@ def _shift_scramble(call: Call, result: Any, attempt: int, generator: torch.Gene
 
 
 def _bad_division(call: Call) -> torch.Tensor | None:
-    """Where an integer is divided by zero, or the smallest one by -1."""
-    if len(call.args) < 2:
-        return None
-    value, divisor = torch.as_tensor(call.args[0]), torch.as_tensor(call.args[1])
-    if not _is_integer(value.dtype) or not _is_integer(divisor.dtype):
-        return None
-    if call.name in ("div", "divide") and call.kwargs.get("rounding_mode") is None:
-        return None  # a true quotient is a float
-    kind = torch.result_type(value, divisor)
-    bad = divisor == 0
-    if kind.is_signed:
-        bad = bad | ((divisor == -1) & (value == torch.iinfo(kind).min))
-    return bad
+    return impossible(call.name, call.args, call.kwargs)
 
 
 def _division_matches(call: Call) -> bool:
     bad = _bad_division(call)
     return bad is not None and bool(bad.any())
-
-
-def defuse(call: Call) -> Call:
-    """The call without divisions that would trap: they would end the process that surveys."""
-    if call.name not in _DIVISIONS or not call.is_operator:
-        return call
-    bad = _bad_division(call)
-    if bad is None or not bool(bad.any()):
-        return call
-    divisor = torch.as_tensor(call.args[1])
-    safe = torch.where(bad, torch.ones_like(divisor), divisor)
-    overload = call.function
-    if not isinstance(call.args[1], torch.Tensor):
-        return replace(call, args=[call.args[0], 1, *call.args[2:]])
-    return replace(call, function=overload, args=[call.args[0], safe, *call.args[2:]])
 
 
 def _division_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
@@ -159,7 +127,7 @@ RULES: Final = (
     ),
     Rule(
         "integer-division",
-        _DIVISIONS,
+        DIVISIONS,
         _division_matches,
         _division_scramble,
         "an integer divided by zero, or the smallest one by -1, has no result; processors trap, wrap or return 0",

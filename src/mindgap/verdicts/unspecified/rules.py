@@ -6,7 +6,6 @@ from typing import Final
 
 from mindgap.verdicts.runner import Call
 from mindgap.verdicts.unspecified import chance, indices, integers, precision, special
-from mindgap.verdicts.unspecified.integers import defuse
 from mindgap.verdicts.unspecified.rule import Rule
 
 RULES: Final[dict[str, Rule]] = {
@@ -29,4 +28,4 @@ def matching(call: Call) -> list[Rule]:
     return [rule for rule in candidates if rule.matches(call)]
 
 
-__all__ = ["RULES", "Rule", "defuse", "matching"]
+__all__ = ["RULES", "Rule", "matching"]

@@ -1,0 +1,235 @@
+"""Verdicts from outcomes: values, structure, validation, stability, groups and the sentence."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mindgap.records.outcome import Stage, Status
+from mindgap.records.tensors import NamedTensor
+from mindgap.records.verdict import Blame, Conclusion, Kind
+from mindgap.verdicts.judge import judge
+from mindgap.verdicts.surveyed import Survey
+from tests.verdicts.programs import failed, ok, surveyed
+
+X = torch.linspace(0.1, 3.0, 16)
+EXP = surveyed(torch.exp, X)
+
+
+def verdict(eager, candidate, survey=EXP):
+    return judge(eager, [candidate], survey)[candidate.platform]
+
+
+def test_same_bits_agree():
+    assert verdict(ok("eager", X.exp()), ok("c", X.exp())).conclusion is Conclusion.AGREES
+
+
+def test_last_bits_are_rounding():
+    found = verdict(ok("eager", X.exp()), ok("c", X.exp() * (1 + 2**-23)))
+    assert found.conclusion is Conclusion.ROUNDING
+    assert found.error_over_bound is not None and found.error_over_bound < 3
+
+
+def test_a_wrong_element_is_found_with_place_blame_and_size():
+    wrong = X.exp()
+    wrong[3] = 6.0
+    found = verdict(ok("eager", X.exp()), ok("c", wrong))
+    assert (found.conclusion, found.kind, found.blame) == (Conclusion.DIVERGES, Kind.VALUE, Blame.CANDIDATE)
+    assert found.worst == "output[3]"
+    assert found.error_over_bound > 1e5 and found.eager_error_over_bound < 2
+    assert "output[3] is 6" in found.sentence and "c is wrong" in found.sentence
+
+
+def test_eager_is_blamed_when_it_is_farther_from_float64():
+    wrong = X.exp()
+    wrong[3] = 6.0
+    found = verdict(ok("eager", wrong), ok("c", X.exp()))
+    assert (found.conclusion, found.blame) == (Conclusion.DIVERGES, Blame.EAGER)
+    assert "eager is wrong" in found.sentence
+
+
+def test_both_are_blamed_when_neither_is_right():
+    first, second = X.exp(), X.exp()
+    first[3], second[3] = 6.0, 9.0
+    assert verdict(ok("eager", first), ok("c", second)).blame is Blame.BOTH
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_a_strange_value_is_its_own_kind(bad):
+    wrong = X.exp()
+    wrong[3] = bad
+    found = verdict(ok("eager", X.exp()), ok("c", wrong))
+    assert (found.conclusion, found.kind, found.blame) == (Conclusion.DIVERGES, Kind.NONFINITE, Blame.CANDIDATE)
+
+
+def test_nan_bits_do_not_count():
+    nan = torch.tensor([float("nan"), 1.0])
+    survey = surveyed(torch.neg, -nan)
+    flipped = (nan.view(torch.int32) ^ torch.tensor([-(2**31), 0]).int()).view(torch.float32)
+    assert verdict(ok("eager", nan), ok("c", flipped), survey).conclusion is Conclusion.AGREES
+
+
+def test_the_sign_of_zero_is_graded_low():
+    survey = surveyed(torch.neg, torch.tensor([0.0, 1.0]))
+    found = verdict(ok("eager", torch.tensor([-0.0, -1.0])), ok("c", torch.tensor([0.0, -1.0])), survey)
+    assert (found.conclusion, found.kind) == (Conclusion.ROUNDING, Kind.SIGNED_ZERO)
+
+
+def test_the_sign_of_zero_counts_where_an_operator_amplifies_it():
+    x = torch.tensor([-1.0, 1.0])
+    survey = surveyed(lambda t: 1.0 / (t * 0), x)
+    found = verdict(ok("eager", 1.0 / (x * 0)), ok("c", torch.tensor([float("inf"), float("inf")])), survey)
+    assert (found.conclusion, found.kind) == (Conclusion.DIVERGES, Kind.NONFINITE)
+
+
+def test_integers_are_exact():
+    x = torch.tensor([1, 2, 3])
+    survey = surveyed(lambda t: t + 1, x)
+    found = verdict(ok("eager", x + 1), ok("c", torch.tensor([2, 3, 5])), survey)
+    assert (found.conclusion, found.kind, found.blame) == (Conclusion.DIVERGES, Kind.INTEGER, Blame.CANDIDATE)
+
+
+def test_complex_values_are_judged_in_both_parts():
+    x = torch.randn(8, dtype=torch.complex64)
+    survey = surveyed(lambda t: t * t, x)
+    wrong = x * x
+    wrong[2] = torch.complex(wrong[2].real, -wrong[2].imag)
+    found = verdict(ok("eager", x * x), ok("c", wrong), survey)
+    assert found.conclusion is Conclusion.DIVERGES and found.worst == "output[2]"
+
+
+def test_dtype_and_shape_are_their_own_kinds():
+    eager = ok("eager", X.exp())
+    assert verdict(eager, ok("c", X.exp().double())).kind is Kind.DTYPE
+    assert verdict(eager, ok("c", X.exp()[:3])).kind is Kind.SHAPE
+    assert verdict(eager, ok("c", X.exp()[:3])).conclusion is Conclusion.DIVERGES
+
+
+def test_missing_and_extra_outputs_are_shape():
+    missing = verdict(ok("eager", X, X), ok("c", X))
+    assert (missing.conclusion, missing.kind) == (Conclusion.DIVERGES, Kind.SHAPE)
+    extra = verdict(ok("eager", X), ok("c", X, X))
+    assert (extra.conclusion, extra.kind) == (Conclusion.DIVERGES, Kind.SHAPE)
+
+
+def test_an_input_that_is_not_written_back_is_found():
+    eager = ok("eager", X)
+    changed = NamedTensor("input:x", X + 1)
+    eager = type(eager)(
+        **{**{f: getattr(eager, f) for f in eager.__dataclass_fields__}, "outputs": (*eager.outputs, changed)}
+    )
+    found = verdict(eager, ok("c", X))
+    assert (found.conclusion, found.kind) == (Conclusion.DIVERGES, Kind.SHAPE)
+    assert "input:x" in found.sentence
+
+
+def test_no_outputs_at_all_agree():
+    nothing = ok("eager")
+    assert judge(nothing, [ok("c")], Survey())["c"].conclusion is Conclusion.AGREES
+
+
+def test_other_strides_are_noted_and_harmless():
+    eager = ok("eager", torch.ones(2, 3))
+    other = type(eager)("c", Status.OK, Stage.RUN, outputs=(NamedTensor("output", torch.ones(2, 3), (1, 2)),))
+    mine = type(eager)("eager", Status.OK, Stage.RUN, outputs=(NamedTensor("output", torch.ones(2, 3), (3, 1)),))
+    found = verdict(mine, other, None)
+    assert found.conclusion is Conclusion.AGREES and "strides" in found.sentence
+
+
+REJECTED = failed("eager", Status.REJECTED, message="RuntimeError: index 9 is out of bounds")
+
+
+def test_accepting_what_eager_rejects_is_validation():
+    found = verdict(REJECTED, ok("c", X), None)
+    assert (found.conclusion, found.kind, found.blame) == (
+        Conclusion.DIVERGES, Kind.VALIDATION, Blame.CANDIDATE,
+    )  # fmt: skip
+
+
+def test_rejecting_what_eager_accepts_is_validation():
+    found = verdict(ok("eager", X), failed("c", Status.REJECTED, message="no"), None)
+    assert (found.conclusion, found.kind) == (Conclusion.DIVERGES, Kind.VALIDATION)
+
+
+def test_both_refusing_agrees_also_at_compile_time_with_the_same_words():
+    assert verdict(REJECTED, failed("c", Status.REJECTED, message="bad index"), None).conclusion is Conclusion.AGREES
+    compile_time = failed("c", Status.ERROR, Stage.COMPILE, "TorchRuntimeError: index 9 is out of bounds (x.py)")
+    assert verdict(REJECTED, compile_time, None).conclusion is Conclusion.AGREES
+    other = failed("c", Status.UNSUPPORTED, Stage.CONVERT, "no conversion rule")
+    assert verdict(REJECTED, other, None).conclusion is Conclusion.FAILED
+
+
+def test_a_crash_of_eager_is_blamed_on_eager():
+    found = verdict(failed("eager", Status.CRASH, message="SIGFPE"), ok("c", X), None)
+    assert (found.conclusion, found.kind, found.blame) == (Conclusion.DIVERGES, Kind.VALIDATION, Blame.EAGER)
+    both = verdict(failed("eager", Status.CRASH), failed("c", Status.CRASH), None)
+    assert both.conclusion is Conclusion.FAILED
+
+
+@pytest.mark.parametrize("status", [Status.UNSUPPORTED, Status.ERROR, Status.CRASH, Status.TIMEOUT, Status.OOM])
+def test_a_platform_that_did_not_run_has_failed(status):
+    found = verdict(ok("eager", X), failed("c", status, Stage.COMPILE, "why"))
+    assert found.conclusion is Conclusion.FAILED and "why" in found.sentence and status.value in found.sentence
+
+
+@pytest.mark.parametrize("status", [Status.TIMEOUT, Status.OOM, Status.UNSUPPORTED])
+def test_without_eager_nothing_is_judged(status):
+    assert verdict(failed("eager", status), ok("c", X), None).conclusion is Conclusion.UNJUDGED
+
+
+def test_a_platform_that_differs_from_itself_is_unstable():
+    assert verdict(ok("eager", X.exp()), ok("c", X.exp() * 2, stable=False)).conclusion is Conclusion.UNSTABLE
+    shaky = ok("eager", X.exp() * 2, stable=False)
+    assert verdict(shaky, ok("c", X.exp())).conclusion is Conclusion.UNJUDGED
+
+
+def test_random_streams_are_a_hazard_even_when_unstable():
+    survey = surveyed(lambda t: torch.nn.functional.dropout(t, 0.5, True), torch.ones(64))
+    eager, other = torch.ones(64), torch.zeros(64)
+    found = verdict(ok("eager", eager), ok("c", other, stable=False), survey)
+    assert (found.conclusion, found.rule) == (Conclusion.HAZARD, "random-stream")
+
+
+def test_without_a_survey_differences_are_unjudged():
+    found = verdict(ok("eager", X), ok("c", X * 2), None)
+    assert found.conclusion is Conclusion.UNJUDGED and "no survey" in found.sentence
+    refused = Survey(problem="RuntimeError: no")
+    assert verdict(ok("eager", X), ok("c", X * 2), refused).conclusion is Conclusion.UNJUDGED
+    assert verdict(ok("eager", X), ok("c", X), None).conclusion is Conclusion.AGREES
+
+
+def test_candidates_with_the_same_fault_are_one_group():
+    wrong, other = X.exp(), X.exp()
+    wrong[3], other[5] = 6.0, 1.0
+    found = judge(ok("eager", X.exp()), [ok("a", wrong), ok("b", wrong.clone()), ok("c", other), ok("d", X.exp())], EXP)
+    assert found["a"].group == found["b"].group is not None
+    assert found["c"].group is None and found["d"].group is None
+    assert "b shows the same, which is one witness" in found["a"].sentence
+
+
+def test_nan_everywhere():
+    nan = torch.full((8,), float("nan"))
+    survey = surveyed(lambda t: t + 1, nan)
+    assert verdict(ok("eager", nan), ok("c", nan), survey).conclusion is Conclusion.AGREES
+    found = verdict(ok("eager", nan), ok("c", torch.zeros(8)), survey)
+    assert (found.conclusion, found.kind) == (Conclusion.DIVERGES, Kind.NONFINITE)
+
+
+def test_a_defect_next_to_a_hazard_is_still_found():
+    x = torch.tensor([float("nan"), 1.5, 2.5, 3.5])
+    survey = surveyed(lambda t: t.to(torch.int32), x)
+    eager = x.to(torch.int32)
+    saturated = torch.tensor([0, 1, 2, 3], dtype=torch.int32)
+    assert verdict(ok("eager", eager), ok("c", saturated), survey).conclusion is Conclusion.HAZARD
+    wrong = torch.tensor([0, 1, 2, 4], dtype=torch.int32)
+    assert verdict(ok("eager", eager), ok("c", wrong), survey).conclusion is Conclusion.DIVERGES
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.float8_e5m2, torch.bool])
+def test_rare_types_are_compared(dtype):
+    first = torch.tensor([0, 1, 1, 0]).to(dtype)
+    second = torch.tensor([0, 1, 0 if dtype is torch.bool else 64, 0]).to(dtype)
+    survey = surveyed(lambda t: t.clone(), first)
+    assert verdict(ok("eager", first), ok("c", first.clone()), survey).conclusion is Conclusion.AGREES
+    found = verdict(ok("eager", first), ok("c", second), survey)
+    assert found.conclusion is Conclusion.DIVERGES and found.worst == "output[2]"

@@ -1,0 +1,147 @@
+"""The noise floor: what it moves, what it leaves alone, how it grows with length."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mindgap.verdicts.floor import BLOCK, Floor
+from mindgap.verdicts.noise import EPS, LARGEST_POOL, Noise, Pool, growth, length
+from mindgap.verdicts.operators import Rounding, rounding
+from tests.verdicts.programs import call, surveyed
+
+
+def spread_of(function, *inputs, runs=8):
+    return surveyed(function, *inputs, runs=runs).outputs[0].spread
+
+
+@pytest.mark.parametrize("dtype", EPS)
+def test_noise_is_one_to_two_units_of_the_own_type(dtype):
+    x = torch.linspace(1.0, 1.99, 100, dtype=torch.float64).to(dtype)
+    moved = (Pool(0).perturbed(x) - x).abs() / EPS[dtype]
+    assert moved.min() >= 0.5 and moved.max() <= 2
+
+
+def test_zeros_infinities_and_nan_stay():
+    x = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan")])
+    noisy = Pool(0).perturbed(x)
+    assert torch.equal(noisy[:4].view(torch.int32), x[:4].view(torch.int32)) and noisy[4].isnan()
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.ones(3, 4, 5, 6).contiguous(memory_format=torch.channels_last),
+        torch.ones(6, 4).t(),
+        torch.ones(8, 8)[::2, ::3],
+        torch.ones(()),
+        torch.ones(0, 3),
+        torch.ones(2, 3, dtype=torch.complex64),
+        torch.ones(LARGEST_POOL + 5),
+        torch.ones(2, LARGEST_POOL // 2 + 3)[:, ::2],
+    ],
+)
+def test_any_layout_and_size_gets_noise(tensor):
+    noisy = tensor.clone()
+    Pool(0).perturb_(noisy)
+    assert noisy.stride() == tensor.clone().stride()
+    assert not tensor.numel() or bool((noisy != tensor).all() if not tensor.is_complex() else True)
+
+
+@pytest.mark.parametrize(
+    "exact",
+    [
+        lambda t: torch.remainder(t, 0.1),
+        lambda t: torch.floor_divide(t, 0.1),
+        lambda t: t.relu(),
+        lambda t: t.reshape(2, 4).T.contiguous(),
+        lambda t: t.sort().values,
+        lambda t: torch.where(t > 1, t, -t),
+        lambda t: t.clamp(0.5, 1.5),
+        lambda t: t.double(),
+        lambda t: t.abs().max(),
+    ],
+)
+def test_exact_operators_get_no_noise(exact):
+    spread = spread_of(exact, torch.linspace(0.1, 2.0, 8))
+    assert spread is None or not spread.any()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t: t + 1.0,
+        lambda t: t.clone().mul_(1.1),
+        lambda t: t.half(),
+        lambda t: torch.exp(t),
+        lambda t: torch.layer_norm(t, (8,)),
+        lambda t: t @ t,
+        lambda t: torch.nn.functional.gelu(t - 6),
+    ],
+)
+def test_rounding_operators_get_noise_in_place_ones_too(function):
+    assert bool((spread_of(function, torch.linspace(0.1, 2.0, 8)) > 0).any())
+
+
+def test_an_in_place_chain_is_as_noisy_as_its_functional_twin():
+    x = torch.linspace(0.1, 2.0, 64)
+
+    def inplace(t):
+        y = t.clone()
+        for _ in range(8):
+            y.mul_(1.1).add_(0.3)
+        return y
+
+    def functional(t):
+        for _ in range(8):
+            t = t * 1.1 + 0.3
+        return t
+
+    first, second = spread_of(inplace, x).norm(), spread_of(functional, x).norm()
+    assert 0.5 < first / second < 2
+
+
+def test_cancellation_before_a_result_shows_in_its_floor():
+    x = torch.linspace(0.1, 2.0, 64)
+    calm, wild = spread_of(lambda t: t * 2, x), spread_of(lambda t: (t * 2 + 1000) - 1000, x)
+    assert wild.norm() > 100 * calm.norm()
+
+
+def test_long_sums_get_more_noise():
+    short, long = (call("aten.sum.default", torch.ones(n)) for n in (16, 1 << 16))
+    assert growth(short) == 1 and growth(long) == 32
+    assert length(call("aten.mm.default", torch.ones(2, 4096), torch.ones(4096, 2))) == 4096
+    assert length(call("aten.conv2d.default", torch.ones(1, 8, 4, 4), torch.ones(2, 8, 3, 3))) == 72
+    assert length(call("aten.sum.dim_IntList", torch.ones(3, 5), [1])) == 5
+    assert growth(call("aten.sum.default", torch.ones(1 << 16, dtype=torch.float16))) == 1
+
+
+def test_a_very_long_sum_gets_its_noise_without_a_copy_of_its_terms():
+    terms = torch.full((LARGEST_POOL + 1,), 0.1)
+    plain = call("aten.mean.default", terms)
+    noisy = Noise(Pool(0))(plain)
+    assert noisy != plain.make() and abs(noisy - 0.1) < 1e-3
+
+
+def test_unknown_operators_are_taken_to_round_inside():
+    assert rounding("torchvision.roi_align.default") is Rounding.INSIDE
+    assert rounding("operator.getitem") is Rounding.EXACT
+    assert rounding("aten.div.Tensor_mode") is Rounding.EXACT
+    assert rounding("aten.div.Tensor") is Rounding.ONCE
+
+
+def test_lucky_elements_are_raised_to_what_is_usual_around_them():
+    plain = torch.ones(4 * BLOCK)
+    floor = Floor(plain)
+    noisy = plain + 1e-6
+    noisy[5] = 1.0
+    floor.add(noisy)
+    assert 4e-7 < float(floor.smooth()[5]) < 6e-7
+
+
+def test_a_flip_into_infinity_is_noted_and_a_change_of_shape_too():
+    floor = Floor(torch.tensor([1.0, float("inf"), float("nan")]))
+    floor.add(torch.tensor([float("inf"), float("inf"), float("nan")]))
+    assert floor.flips.tolist() == [True, False, False] and floor.moved
+    floor.add(torch.ones(2))
+    assert floor.reshaped

@@ -1,0 +1,130 @@
+"""Every rule: a call that it matches, one that it does not, and what it changes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mindgap.verdicts.unspecified import RULES, matching
+from tests.verdicts.programs import call, surveyed
+
+NAN = float("nan")
+INT_MIN = torch.iinfo(torch.int32).min
+
+MATCHING = {
+    "float-to-integer": call("aten.to.dtype", torch.tensor([NAN, 1.0]), torch.int32),
+    "shift-out-of-range": call("aten.bitwise_left_shift.Tensor", torch.tensor([1, 1]), torch.tensor([-1, 2])),
+    "integer-division": call(
+        "aten.div.Tensor_mode", torch.tensor([INT_MIN, 7]).int(), torch.tensor([-1, 2]).int(), rounding_mode="trunc"
+    ),
+    "nan-bits": call("aten.signbit.default", torch.tensor([NAN, 1.0])),
+    "vector-sign": call("aten.linalg_eigh.default", torch.tensor([[2.0, 1.0], [1.0, 3.0]])),
+    "eigenvalue-order": call("aten.linalg_eigvals.default", torch.tensor([[2.0, 1.0], [0.0, 3.0]])),
+    "empty-reduction": call("aten.median.default", torch.empty(0)),
+    "lowest-maximum": call("aten.max_pool2d_with_indices.default", torch.full((1, 1, 2, 2), -torch.inf), [2, 2]),
+    "tie-order": call("aten.sort.default", torch.tensor([2.0, 1.0, 2.0])),
+    "unsorted": call("aten.topk.default", torch.tensor([2.0, 1.0, 3.0]), 2, -1, True, False),
+    "duplicate-writes": call(
+        "aten.index_put.default", torch.zeros(3), [torch.tensor([1, 1])], torch.tensor([5.0, 6.0])
+    ),
+    "random-stream": call("aten.dropout.default", torch.ones(64), 0.5, True),
+    "uninitialised-memory": call("aten.empty.memory_format", [4]),
+    "resized-memory": call("aten.resize_.default", torch.zeros(2), [4]),
+    "denormal-flush": call("aten.mul.Tensor", torch.tensor([1e-40]), torch.tensor([2.0])),
+    "intermediate-precision": call("aten.mul.Tensor", torch.tensor([1.0]).half(), torch.tensor([2.0]).half()),
+}
+
+HARMLESS = {
+    "float-to-integer": call("aten.to.dtype", torch.tensor([-3.7, 1.0]), torch.int32),
+    "shift-out-of-range": call("aten.bitwise_left_shift.Tensor", torch.tensor([1, 1]), torch.tensor([0, 63])),
+    "integer-division": call("aten.div.Tensor_mode", torch.tensor([9]), torch.tensor([-1]), rounding_mode="trunc"),
+    "nan-bits": call("aten.signbit.default", torch.tensor([-0.0, 1.0])),
+    "vector-sign": call("aten.mm.default", torch.eye(2), torch.eye(2)),
+    "eigenvalue-order": call("aten.linalg_eigvalsh.default", torch.eye(2)),
+    "empty-reduction": call("aten.median.default", torch.ones(1)),
+    "lowest-maximum": call("aten.max_pool2d_with_indices.default", torch.zeros(1, 1, 2, 2), [2, 2]),
+    "tie-order": call("aten.sort.default", torch.tensor([2.0, 1.0, 3.0])),
+    "unsorted": call("aten.topk.default", torch.tensor([2.0, 1.0, 3.0]), 2),
+    "duplicate-writes": call(
+        "aten.index_put.default", torch.zeros(3), [torch.tensor([1, 1])], torch.tensor([5.0, 6.0]), True
+    ),
+    "random-stream": call("aten.dropout.default", torch.ones(64), 0.5, False),
+    "uninitialised-memory": call("aten.zeros.default", [4]),
+    "resized-memory": call("aten.resize_.default", torch.zeros(4), [2]),
+    "denormal-flush": call("aten.mul.Tensor", torch.tensor([0.0, 1.0]), torch.tensor([2.0])),
+    "intermediate-precision": call("aten.mul.Tensor", torch.tensor([1]), torch.tensor([2])),
+}
+
+
+def test_every_rule_has_both_examples_and_says_why():
+    assert set(MATCHING) == set(HARMLESS) == set(RULES)
+    for rule in RULES.values():
+        assert len(rule.reason) > 20 and rule.reference
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_matches_its_pattern(rule):
+    assert RULES[rule].matches(MATCHING[rule])
+    found = {r.id for r in matching(MATCHING[rule])}
+    assert rule in found or RULES[rule].whole_run
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_does_not_match_a_harmless_call(rule):
+    assert rule not in {r.id for r in matching(HARMLESS[rule])}
+    if RULES[rule].whole_run:
+        assert not RULES[rule].matches(HARMLESS[rule])
+
+
+REACH = [
+    ("float-to-integer", lambda t: t.to(torch.int64), [torch.tensor([NAN, 1.5, 1e30, -2.0])], [0, 2]),
+    ("float-to-integer", lambda t: t.to(torch.bool), [torch.tensor([NAN, 0.0, 1.0])], [0]),
+    ("shift-out-of-range", lambda t: t << 64, [torch.tensor([1, 2])], [0, 1]),
+    ("nan-bits", lambda t: torch.copysign(torch.ones(3), t), [torch.tensor([NAN, -1.0, 1.0])], [0]),
+    ("tie-order", lambda t: torch.argmax(t, -1), [torch.tensor([[1.0, 1.0], [1.0, 2.0]])], [0]),
+    ("duplicate-writes", lambda t, i, s: t.scatter(0, i, s),
+     [torch.zeros(4), torch.tensor([0, 0, 3]), torch.tensor([1.0, 2.0, 3.0])], [0]),
+    ("duplicate-writes", lambda t, i, s: t.index_copy(0, i, s),
+     [torch.zeros(4), torch.tensor([2, 2]), torch.tensor([1.0, 2.0])], [2]),
+    ("random-stream", lambda t: torch.rand(3) + t, [torch.zeros(3)], [0, 1, 2]),
+    ("uninitialised-memory", lambda t: torch.cat([torch.empty(2), t]), [torch.zeros(2)], [0, 1]),
+    ("denormal-flush", lambda t: t * 2, [torch.tensor([1e-40, 1.0])], [0]),
+    ("lowest-maximum", lambda t: torch.max_pool2d(t, 2),
+     [torch.tensor([-torch.inf, -torch.inf, 1.0, 2.0]).repeat(2, 1).reshape(1, 1, 2, 4)], [0]),
+    ("unsorted", lambda t: torch.topk(t, 3, sorted=False)[0], [torch.tensor([1.0, 2.0, 3.0, 4.0])], [0, 2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule, function, inputs, places", REACH)
+def test_a_rule_reaches_exactly_its_elements(rule, function, inputs, places):
+    found = surveyed(function, *inputs, runs=2)
+    mask = found.outputs[0].hazards[rule].reshape(-1)
+    assert mask.nonzero().reshape(-1).tolist() == places
+    assert rule in found.rules
+
+
+def test_a_hazard_that_reaches_no_output_leaves_no_mask():
+    found = surveyed(lambda t: torch.empty_like(t).fill_(0.0) + t, torch.ones(3), runs=2)
+    assert "uninitialised-memory" in found.rules and not found.outputs[0].hazards
+
+
+def test_signs_of_vectors_do_not_reach_what_does_not_depend_on_them():
+    matrix = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+
+    def rebuild(t):
+        values, vectors = torch.linalg.eigh(t)
+        return vectors, vectors @ torch.diag(values) @ vectors.T
+
+    found = surveyed(rebuild, matrix, runs=2)
+    assert found.outputs[0].hazards["vector-sign"].all()
+    assert "vector-sign" not in found.outputs[1].hazards or not found.outputs[1].hazards["vector-sign"].any()
+
+
+def test_a_division_that_would_trap_is_not_made():
+    smallest = torch.tensor([-(2**63)])
+    trap = call("aten.div.Tensor_mode", smallest, torch.tensor([-1]), rounding_mode="trunc")
+    assert trap.make().tolist() == [-(2**63)]
+    found = surveyed(lambda a, b: torch.div(a, b, rounding_mode="trunc"), smallest, torch.tensor([-1]), runs=1)
+    assert found.outputs[0].hazards["integer-division"].all()
+    by_zero = surveyed(lambda a: a // 0, torch.tensor([5]), runs=1)
+    assert by_zero.outputs[0].hazards["integer-division"].all()
