@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,23 +15,26 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Also write the result as Markdown.", metavar="FILE")
+]
 Rounds = Annotated[int, typer.Option(help="How often to repeat; the median counts.", min=1)]
 
 
 @app.command("check")
-def check(rounds: Rounds = 3, as_json: AsJson = False) -> None:
+def check(rounds: Rounds = 3, as_json: AsJson = False, output: Output = None) -> None:
     """What `mindgap check` costs beyond the runtimes' own work, cold and with warm workers."""
     from mindgap.bench.check import measure
 
-    _show(lambda _: measure(rounds), as_json)
+    _show(lambda _: measure(rounds), as_json, output)
 
 
 @app.command("roundtrip")
-def roundtrip(as_json: AsJson = False) -> None:
+def roundtrip(as_json: AsJson = False, output: Output = None) -> None:
     """Over forty real models: the share that becomes a program and gives the source's bits."""
     from mindgap.bench.roundtrip import measure
 
-    _show(measure, as_json)
+    _show(measure, as_json, output)
 
 
 @app.command("cases")
@@ -38,11 +42,12 @@ def cases(
     folder: Annotated[Path, typer.Option(help="A folder of cases with its truth.json.")] = Path("cases"),
     only: Annotated[list[str] | None, typer.Option(help="Names of cases; all by default.")] = None,
     as_json: AsJson = False,
+    output: Output = None,
 ) -> None:
     """How the verdicts do on real divergences and controls whose truth is known."""
     from mindgap.bench.cases import measure
 
-    _show(lambda tell: measure(tell, folder, only or ()), as_json)
+    _show(lambda tell: measure(tell, folder, only or ()), as_json, output)
 
 
 @app.command("calibration")
@@ -50,19 +55,24 @@ def calibration(
     programs: Annotated[int, typer.Option(help="Small random programs that must stay silent.", min=4)] = 2000,
     planted: Annotated[int, typer.Option(help="Planted faults of each size.", min=1)] = 500,
     as_json: AsJson = False,
+    output: Output = None,
 ) -> None:
     """Are verdicts silent where nothing is wrong, and do they find what is?"""
     from mindgap.bench.calibration import measure
 
-    _show(lambda tell: measure(tell, programs, planted), as_json)
+    _show(lambda tell: measure(tell, programs, planted), as_json, output)
 
 
-def _show(measure: Callable[[Callable[[str, str], None]], Measurement], as_json: bool) -> None:
+def _show(measure: Callable[[Callable[[str, str], None]], Measurement], as_json: bool, output: Path | None) -> None:
+    from mindgap.records.files import write_whole
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table
+    from mindgap.report.summary import measurement_markdown
 
     with ProgressLine() as progress:
         progress("bench", "measuring")
         found = measure(progress)
+    if output is not None:
+        write_whole(output, measurement_markdown(found.document(), " ".join(["mindgap", *sys.argv[1:]])))
     if as_json:
         show_json(found.document())
         return

@@ -48,6 +48,31 @@ def platforms_document(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe
     }
 
 
+def measurement_markdown(document: Mapping[str, Any], command: str) -> str:
+    """A benchmark as a page that says what was measured, on what, when, and by which command."""
+    titles = list(document["rows"][0])
+    versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
+    lines = [
+        f"# {document['name']}",
+        "",
+        f"{document['what'][:1].upper()}{document['what'][1:]}.",
+        "",
+        f"On {document['on']}. {datetime.now(timezone.utc):%Y-%m-%d}; {versions}. Made by `{command}`.",
+        "",
+        f"| {' | '.join(titles)} |",
+        f"|{'---|' * len(titles)}",
+        *(f"| {' | '.join(_cell(row[title]) for title in titles)} |" for row in document["rows"]),
+        "",
+        *document["conclusion"].splitlines(),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    return plain_text(str(value)).replace("|", "\\|").replace("\n", " ")
+
+
 def closing_line(result: CheckResult) -> str:
     """The check in one sentence."""
     counts = Counter(item.verdict.conclusion for item in result.platforms.values())
