@@ -142,7 +142,6 @@ def execute(
     def run(spec: PlatformSpec) -> Outcome:
         return pool.run(spec, subject, program_only, on_stage=lambda stage: tell(spec.name, stage.value))
 
-    tell(baseline.name, "run")
     eager = run(baseline)
     eager_program = None
     if eager.ran is Ran.SOURCE and subject.program is not None:

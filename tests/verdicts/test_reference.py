@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from mindgap.program.inputs import Inputs
@@ -76,11 +75,9 @@ def test_linspace_has_its_exact_zero():
 
 
 def test_singular_problems_are_ill_conditioned_and_name_the_operator():
-    x = torch.ones(4, 4) + 1e-8 * torch.eye(4)
-    x = torch.arange(16.0).reshape(4, 4) * 1.1
+    places = torch.arange(10.0)
+    x = 1.0 / (places.unsqueeze(0) + places.unsqueeze(1) + 1)
     known = surveyed(lambda t: torch.linalg.inv(t), x)
-    if known.problem:
-        pytest.skip("this torch refuses the matrix")
     assert known.outputs[0].condition > 0.1 and "inv" in known.outputs[0].amplifier
     value = torch.linalg.inv(x)
     found = verdict(known, value, value * 2)

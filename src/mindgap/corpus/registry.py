@@ -6,8 +6,10 @@ import functools
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import ModelError
@@ -27,6 +29,39 @@ class ModelSource(ABC):
     @abstractmethod
     def load(self, source: Source) -> Loaded:
         """The model with inputs that fit it; raises ModelError or Untrusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One model that a library offers."""
+
+    spec: str
+    domain: str
+    """One of DOMAINS."""
+    family: str = ""
+    """Models of one family are built alike; a sample takes some of each."""
+
+
+DOMAINS: Final = (
+    "vision", "language", "audio", "multimodal", "diffusion", "graph", "tabular", "recommendation", "time series", "rl",
+)  # fmt: skip
+
+
+class Library(ModelSource):
+    """A package that offers many models by name: `PREFIX:NAME`."""
+
+    prefix: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]]
+    """What must be importable, by import name."""
+    extra: ClassVar[str]
+    """The extra of mindgap that installs it: `pip install 'mindgap[EXTRA]'`."""
+
+    def claims(self, spec: str, directory: Path) -> bool:
+        return spec.startswith(f"{self.prefix}:")
+
+    @abstractmethod
+    def offers(self) -> Iterator[Offer]:
+        """Every model, in a stable order; raises ModelError when a package is missing."""
 
 
 _SOURCES: dict[str, ModelSource] = {}

@@ -116,7 +116,7 @@ def _print_check(console: Console, result: CheckResult) -> None:
     console.print(table)
     for name, item in result.platforms.items():
         if item.verdict.conclusion not in (Conclusion.AGREES, Conclusion.ROUNDING) or item.outcome.note:
-            console.print(_remark(name, item))
+            console.print(_remark(name, item), soft_wrap=not console.is_terminal and not console.record)
     console.print(Text(closing_line(result), style="bold"))
 
 

@@ -121,7 +121,7 @@ class _Plan:
     @classmethod
     def of(cls, call: Call) -> _Plan:
         kind = rounding(call.op)
-        if kind is Rounding.EXACT and _accumulates(call):
+        if kind is Rounding.EXACT and accumulates(call):
             kind = Rounding.INSIDE
         if kind is not Rounding.INSIDE:
             return cls(kind, call.inplace)
@@ -289,7 +289,7 @@ def _narrows(call: Call, result: Any) -> bool:
     return EPS.get(result.dtype, 0.0) > EPS.get(call.args[0].dtype, 1.0)
 
 
-def _accumulates(call: Call) -> bool:
+def accumulates(call: Call) -> bool:
     """Whether a scatter adds up what lands on one element."""
     return call.name in SCATTERS and call.argument(3, "accumulate", False) is True
 

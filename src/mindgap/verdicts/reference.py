@@ -9,7 +9,7 @@ import torch
 
 from mindgap.program.graph import leaves, map_leaves
 from mindgap.program.precision import WIDER, widen
-from mindgap.verdicts.noise import _accumulates
+from mindgap.verdicts.noise import accumulates
 from mindgap.verdicts.operators import Rounding, rounding
 from mindgap.verdicts.runner import Call, default_dtype
 
@@ -46,7 +46,7 @@ class Stepwise:
     def __call__(self, call: Call) -> Any:
         if call.key in self.drawn:
             return replay(call, self.drawn[call.key])
-        if rounding(call.op) is Rounding.EXACT and not _accumulates(call):
+        if rounding(call.op) is Rounding.EXACT and not accumulates(call):
             return call.make()
         wide = _widened(call)
         try:

@@ -119,7 +119,8 @@ class Runner(ABC):
             result = self.call(tensors, hook, wide)
         found = dict(named(result))
         for position, (item, tensor) in enumerate(zip(self.inputs.tensors, tensors)):
-            if position in self.writable or (not wide and _changed(item.tensor, tensor)):
+            before = widen(item.tensor) if wide else item.tensor
+            if position in self.writable or _changed(before, tensor):
                 found[f"input:{item.name}"] = compact(tensor)
         return found
 
