@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint types cases roundtrip clean
+.PHONY: demo test lint types cases roundtrip reference clean
 
 # Exit code 1 of a check means that it found a difference: what the demo is for.
 demo: $(INSTALLED)
@@ -31,6 +31,10 @@ types: $(INSTALLED)
 # Over 40 real models: the share that becomes a program and gives the source's bits.
 roundtrip: $(INSTALLED)
 	$(BIN)/mindgap bench roundtrip
+
+# Pages of docs/ that are made from the code.
+reference: $(INSTALLED)
+	$(BIN)/python -m mindgap.cli.reference docs
 
 # Real divergences and controls whose truth is known: recall, precision and blame by class.
 cases: $(INSTALLED)

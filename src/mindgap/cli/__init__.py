@@ -18,7 +18,7 @@ EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 2, 3, 130
 
 def make_app() -> typer.Typer:
     """The `mindgap` command with all its sub-commands."""
-    from mindgap.cli import bench, check, platforms, save
+    from mindgap.cli import bench, check, platforms, rules, save
 
     app = typer.Typer(
         name="mindgap",
@@ -31,6 +31,7 @@ def make_app() -> typer.Typer:
     )
     app.command("check", help=check.__doc__)(check.command)
     app.command("platforms", help=platforms.__doc__)(platforms.command)
+    app.command("rules", help=rules.__doc__)(rules.command)
     app.command("save", help=save.__doc__)(save.command)
     app.add_typer(bench.app, name="bench", help=bench.__doc__)
 

@@ -50,6 +50,14 @@ def cases(
     _show(lambda tell: measure(tell, folder, only or ()), as_json, output)
 
 
+@app.command("verdicts")
+def verdicts(rounds: Rounds = 5, as_json: AsJson = False, output: Output = None) -> None:
+    """What a verdict costs: noise, survey and judgement as multiples of one plain run."""
+    from mindgap.bench.verdicts import measure
+
+    _show(lambda tell: measure(tell, rounds), as_json, output)
+
+
 @app.command("calibration")
 def calibration(
     programs: Annotated[int, typer.Option(help="Small random programs that must stay silent.", min=4)] = 2000,

@@ -2,17 +2,13 @@
 
 MODEL is one of:
 
-  timm:resnet18                 a timm architecture, small input, weights from the seed
-
-  transformers:bert[:HEAD]      a transformers architecture made tiny, any head
-
-  hub:org/name or DIRECTORY     a pretrained model
-
-  file.py:factory               a function that returns the model (and its inputs)
-
-  file.py                       defines `model` and `inputs()`
-
-  model.pt2, model.mgp          an exported program
+\b
+  timm:resnet18               a timm architecture at a small size, weights from the seed
+  transformers:bert[:HEAD]    a transformers architecture made tiny, any head
+  hub:org/name, DIRECTORY     a pretrained model
+  file.py:factory             a function that returns the model (and its inputs)
+  file.py                     defines `model` and `inputs()`
+  model.pt2, model.mgp        an exported program
 
 Exit code: 0 all agree, 1 a platform differs or did not run it, 2 wrong usage, 3 a bug in mindgap.
 """

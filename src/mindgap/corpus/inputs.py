@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import casting, files, generator
+from mindgap.corpus import casting, files
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import ModelError
+from mindgap.program import generator
 from mindgap.program.graph import Program
 from mindgap.records.tensors import DTYPES, TensorMeta, with_stride
 

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import torch
 from torch import nn
 
-from mindgap.corpus import generator
+from mindgap.program import generator
 
 Range: TypeAlias = tuple[float, float]
 

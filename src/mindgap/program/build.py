@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -52,13 +52,7 @@ def without_unused(program: Program) -> Program:
     """The same program without constants that no node reads."""
     used = {r for node in program.nodes for r in references(node)}
     used |= {int(leaf) for _, leaf in leaves(program.outputs) if isinstance(leaf, Ref)}
-    return Program(
-        program.name,
-        program.inputs,
-        tuple(c for c in program.constants if c.id in used),
-        program.nodes,
-        program.outputs,
-    )
+    return replace(program, constants=tuple(c for c in program.constants if c.id in used))
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from mindgap.program.made import Recipe
 from mindgap.records.tensors import TensorMeta, byte_view
 
 Argument: TypeAlias = Any
@@ -47,6 +48,8 @@ class Constant:
     name: str
     meta: TensorMeta
     digest: str
+    made: Recipe | None = None
+    """How to make it again; None when its values must be kept somewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ class Program:
     nodes: tuple[Node, ...]
     outputs: Argument
     """References and literals in the nesting that the source model returned."""
+    example: tuple[Recipe, ...] = ()
+    """Inputs that fit, in the order of `inputs`; empty when none are known."""
 
     def given(self) -> list[Input | Constant]:
         """What exists before the first node runs."""

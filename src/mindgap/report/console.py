@@ -14,6 +14,7 @@ from typing import Any
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
+from rich.padding import Padding
 from rich.status import Status as Spinner
 from rich.table import Table
 from rich.text import Text
@@ -24,6 +25,7 @@ from mindgap.records.outcome import Ran, Status
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.verdict import Conclusion
 from mindgap.report.summary import closing_line, count, multiple, plain_text
+from mindgap.verdicts.unspecified.rule import Rule
 
 PICTURE_WIDTH = 118
 PLAIN_WIDTH = 200  # a pipe has no width; tables are not cut there
@@ -139,6 +141,16 @@ def show_platforms(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe]) -
     console.print(table)
     available = sum(probe.available for probe in probes.values())
     console.print(Text(f"{available} of {len(specs)} platforms can be used here.", style="bold"))
+
+
+def show_rules(rules: Sequence[Rule]) -> None:
+    """Rules of unspecified behaviour."""
+    console = make_console()
+    for rule in rules:
+        operators = ", ".join(sorted(rule.operators)) or "any operator"
+        console.print(Text(rule.id, style="bold"))
+        for line in (rule.reason, f"operators: {operators}", f"reference: {rule.reference}"):
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
 
 
 def show_error(error: MindgapError) -> None:

@@ -84,6 +84,18 @@ ONCE: Final = _words(
     """
 )
 
+LIBRARY: Final = _words(
+    """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan arcsin arccos arctan sinh cosh tanh asinh acosh
+    atanh arcsinh arccosh arctanh sigmoid erf erfc erfinv logit sinc silu xlogy logaddexp logaddexp2 hypot atan2
+    arctan2 special_expit special_log1p special_expm1 special_erf special_erfc special_xlogy special_exp2
+    """
+)
+"""Functions of mathematical libraries: not correctly rounded, so twice the noise of arithmetic (OpenCL allows its
+vendors 3 units for exp and log, 5 for tan, 16 for erf)."""
+
+SCANS: Final = frozenset({"cumsum", "cumprod", "logcumsumexp"})
+"""Running sums: computed one term after the other almost everywhere."""
+
 ABSOLUTE: Final = _words("gelu mish softplus log_sigmoid log_sigmoid_forward elu celu selu tanhshrink gelu_quick")
 
 PRODUCTS: Final[dict[str, tuple[int, int]]] = {

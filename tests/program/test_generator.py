@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindgap.corpus import generator
+from mindgap.program import generator
 
 SEEDS = st.integers(0, 2**64 - 1)
 NAMES = st.text(max_size=20)

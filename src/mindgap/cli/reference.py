@@ -1,0 +1,44 @@
+"""Writes the generated pages: `python -m mindgap.cli.reference DIRECTORY`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from mindgap.cli import make_app
+from mindgap.records.files import write_whole
+from mindgap.report.reference import commands_markdown, rules_markdown
+
+
+def command_names() -> list[str]:
+    """Every command, sub-commands spelled out: `check`, `bench cases`."""
+    found: list[str] = []
+    for name, command in get_command(make_app()).commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", None)
+        found += [f"{name} {child}" for child in inner] if inner else [name]
+    return found
+
+
+def helps() -> dict[str, str]:
+    """The help of every command, as wide as a page."""
+    os.environ["COLUMNS"] = "100"
+    os.environ["TERMINAL_WIDTH"] = "100"
+    runner, app = CliRunner(), make_app()
+    return {
+        f"mindgap {name}": runner.invoke(app, [*name.split(), "--help"], prog_name="mindgap").output
+        for name in command_names()
+    }
+
+
+def pages() -> dict[str, str]:
+    """The generated pages by file name."""
+    return {"commands.md": commands_markdown(helps()), "unspecified.md": rules_markdown()}
+
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        write_whole(Path(sys.argv[1]) / name, text)
