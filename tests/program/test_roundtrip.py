@@ -13,7 +13,7 @@ from torch import nn
 from mindgap.errors import CorruptProgram, UnsupportedConstruct
 from mindgap.program import codec
 from mindgap.program.build import build, plain
-from mindgap.program.convert import exported_names, to_exported, to_graph_module
+from mindgap.program.convert import returned, to_exported, to_graph_module
 from mindgap.program.graph import Program, leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
@@ -89,7 +89,9 @@ def test_graph_module_and_exported_program_give_the_sources_bits(name: str) -> N
         functional = exported.module()(*inputs.copies())
     for (path, value), (_, want) in zip(leaves(again), leaves(list(expected.values()))):
         assert_same(value, want, path)
-    by_name = dict(zip(exported_names(program), functional))
+    names = returned(program)
+    values = dict(zip(dict.fromkeys(names.values()), functional, strict=True))
+    by_name = {path: values[identity] for path, identity in names.items()}
     inputs_after = {f"input:{item.name}": tensor for item, tensor in zip(inputs.tensors, changed)}
     for path, value in by_name.items():
         short = path.replace("input:x", "input:arg0")

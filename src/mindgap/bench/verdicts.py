@@ -51,7 +51,7 @@ def measure(tell: Callable[[str, str], None], rounds: int = 5) -> Measurement:
         name="verdicts",
         what=f"one plain run in milliseconds; `noise` ({RUNS} Monte-Carlo runs), `survey` (reference, noise, hazards, "
         "ill-conditioning) and `judge` (one candidate that differs by rounding) as multiples of it",
-        on=f"real models (tiny or at small image sizes) and small random programs, one thread, CPU time, best of {rounds}",
+        on=f"real models (tiny or at small sizes) and small random programs, one thread, CPU time, best of {rounds}",
         rows=tuple(rows),
         conclusion=f"{RUNS} noise runs cost {min(noise):.1f}x to {max(noise):.1f}x a plain run, median "
         f"{median(noise):.1f}x (target: under 8x); a check makes none when every platform gives eager's bits",

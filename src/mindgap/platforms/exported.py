@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from mindgap.platforms.base import Prepared, StageClock, StageFailure, Task
 from mindgap.platforms.torch_run import Numbers, number
-from mindgap.program.convert import changed_inputs, to_exported
+from mindgap.program.convert import returned, to_exported
 from mindgap.program.graph import Program, Ref
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.tensors import DTYPE_NAMES, NamedTensor, same_bits
@@ -75,26 +75,25 @@ class ExportedRun(Prepared):
         expected = self._export.results
         if len(results) != len(expected):
             raise StageFailure(Status.ERROR, f"{len(results)} outputs came back, {len(expected)} were asked for")
-        restored = iter([as_expected(result, fake) for result, fake in zip(results, expected)])
+        restored = [as_expected(result, fake) for result, fake in zip(results, expected)]
+        program = self._export.program
+        names = returned(program)
+        values = dict(zip(dict.fromkeys(names.values()), restored))
         outputs = []
-        for name, value in self._export.program.output_leaves():
+        for name, value in program.output_leaves():
             if isinstance(value, Ref):
-                tensor = next(restored)
-                outputs.append(NamedTensor(name, tensor, tuple(tensor.stride())))
+                outputs.append(_named(name, values[names[name]]))
             elif isinstance(value, Numbers):
                 outputs.append(NamedTensor(name, number(value)))
-        return outputs + self.changed(given, list(restored))
+        for item, before, known in zip(program.inputs, given, self._task.inputs.tensors):
+            after = values[names[f"input:{item.name}"]] if f"input:{item.name}" in names else before
+            if not same_bits(before, after):
+                outputs.append(_named(f"input:{known.name}", after))
+        return outputs
 
-    def changed(self, given: list[torch.Tensor], after: list[torch.Tensor]) -> list[NamedTensor]:
-        """The inputs that the program may write to and did."""
-        places = {item.id: index for index, item in enumerate(self._export.program.inputs)}
-        found = []
-        for identity, tensor in zip(changed_inputs(self._export.program), after):
-            place = places[identity]
-            if not same_bits(given[place], tensor):
-                name = self._task.inputs.tensors[place].name
-                found.append(NamedTensor(f"input:{name}", tensor, tuple(tensor.stride())))
-        return found
+
+def _named(name: str, tensor: torch.Tensor) -> NamedTensor:
+    return NamedTensor(name, tensor, tuple(tensor.stride()))
 
 
 def as_expected(result: torch.Tensor, fake: torch.Tensor) -> torch.Tensor:

@@ -45,8 +45,7 @@ def to_graph_module(program: Program, constants: Tensors, functional: bool = Fal
         kwargs = {key: map_leaves(argument, look_up) for key, argument in node.kwargs.items()}
         values[node.id] = graph.call_function(ops.resolve(node.op), args, kwargs)
     if functional:
-        flat = [look_up(value) for _, value in program.output_leaves() if isinstance(value, Ref)]
-        graph.output(tuple(flat + [values[identity] for identity in changed]))
+        graph.output(tuple(values[identity] for identity in dict.fromkeys(returned(program).values())))
     else:
         graph.output(map_leaves(program.outputs, look_up))
     return GraphModule(owner, graph)
@@ -60,11 +59,22 @@ def to_exported(program: Program, constants: Tensors, inputs: Sequence[torch.Ten
         return torch.export.export(module, copies, strict=False)
 
 
-def exported_names(program: Program) -> list[str]:
-    """The names of what `to_exported` returns, in order."""
-    names = [name for name, value in program.output_leaves() if isinstance(value, Ref)]
+def returned(program: Program) -> dict[str, int]:
+    """What `to_exported` returns: the name of each output and changed input with the value that it is.
+
+    One value may have several names (an output that is the changed input itself); it is returned once, in the
+    order of first appearance, because some converters cannot return a value twice.
+    """
+    same = {node.id: int(node.args[0]) for node in program.nodes if ops.returns_first_argument(node.op)}
+
+    def origin(identity: int) -> int:
+        while identity in same:
+            identity = same[identity]
+        return identity
+
+    names = {name: origin(int(value)) for name, value in program.output_leaves() if isinstance(value, Ref)}
     by_id = {item.id: item.name for item in program.inputs}
-    return names + [f"input:{by_id[identity]}" for identity in changed_inputs(program)]
+    return {**names, **{f"input:{by_id[identity]}": identity for identity in changed_inputs(program)}}
 
 
 def changed_inputs(program: Program) -> list[int]:

@@ -93,6 +93,16 @@ def mutated_arguments(name: str) -> tuple[tuple[int, str], ...]:
 
 
 @functools.cache
+def returns_first_argument(name: str) -> bool:
+    """Whether the result is the first argument itself, changed in place (`add_`)."""
+    function = resolve(name)
+    if not isinstance(function, torch._ops.OpOverload) or len(function._schema.returns) != 1:
+        return False
+    alias = function._schema.returns[0].alias_info
+    return alias is not None and alias.is_write and (0, function._schema.arguments[0].name) in mutated_arguments(name)
+
+
+@functools.cache
 def may_alias(name: str) -> bool:
     """Whether a result may share memory with an argument.
 
