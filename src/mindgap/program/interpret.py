@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -16,6 +17,25 @@ Observer: TypeAlias = Callable[[Node, Any], Any]
 
 Caller: TypeAlias = Callable[[Node, Callable[..., Any], list[Any], dict[str, Any]], Any]
 """Makes the call of one node instead of the interpreter."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Nested:
+    """A list, tuple or dict with references inside."""
+
+    structure: Argument
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One node made ready to be called again and again."""
+
+    node: Node
+    function: Callable[..., Any]
+    args: list[Argument]
+    kwargs: dict[str, Argument]
+    dead: list[int]
+    """Values that nothing needs after it."""
 
 
 class Executable:
@@ -35,8 +55,15 @@ class Executable:
         self._constants = {c.id: self._place(constants[c.digest]) for c in program.constants}
         self._written = written(program, [c.id for c in program.constants])
         last_use = _last_uses(program)
-        self._steps: list[tuple[Node, Callable[..., Any], list[int]]] = [
-            (node, ops.resolve(node.op), last_use.get(node.id, [])) for node in program.nodes
+        self._steps = [
+            _Step(
+                node,
+                ops.resolve(node.op),
+                [self._placed(argument) for argument in node.args],
+                {key: self._placed(argument) for key, argument in node.kwargs.items()},
+                last_use[node.id],
+            )
+            for node in program.nodes
         ]
 
     def run(
@@ -55,20 +82,32 @@ class Executable:
         values.update((item.id, tensor) for item, tensor in zip(self.program.inputs, inputs))
 
         def look_up(leaf: Any) -> Any:
-            if isinstance(leaf, Ref):
-                return values[leaf]
-            if isinstance(leaf, torch.device) and self._device is not None:
-                return self._device
-            return leaf
+            return values[leaf] if type(leaf) is Ref else leaf
 
-        for node, function, dead in self._steps:
-            args = [map_leaves(argument, look_up) for argument in node.args]
-            kwargs = {key: map_leaves(argument, look_up) for key, argument in node.kwargs.items()}
-            result = caller(node, function, args, kwargs) if caller else function(*args, **kwargs)
-            values[node.id] = observer(node, result) if observer else result
-            for identity in dead:
+        def value_of(argument: Any) -> Any:
+            kind = type(argument)
+            if kind is Ref:
+                return values[argument]
+            return map_leaves(argument.structure, look_up) if kind is _Nested else argument
+
+        for step in self._steps:
+            args = [value_of(argument) for argument in step.args]
+            kwargs = {key: value_of(argument) for key, argument in step.kwargs.items()} if step.kwargs else {}
+            result = caller(step.node, step.function, args, kwargs) if caller else step.function(*args, **kwargs)
+            values[step.node.id] = observer(step.node, result) if observer else result
+            for identity in step.dead:
                 del values[identity]
         return map_leaves(self.program.outputs, look_up)
+
+    def _placed(self, argument: Argument) -> Argument:
+        """An argument made ready: devices replaced, and only what holds references still to be looked up."""
+
+        def place(leaf: Any) -> Any:
+            return self._device if isinstance(leaf, torch.device) and self._device is not None else leaf
+
+        placed = map_leaves(argument, place)
+        nested = not isinstance(placed, Ref) and any(isinstance(leaf, Ref) for _, leaf in leaves(placed))
+        return _Nested(placed) if nested else placed
 
     def _place(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor if self._device is None else tensor.to(self._device)
