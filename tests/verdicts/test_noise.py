@@ -107,6 +107,19 @@ def test_cancellation_before_a_result_shows_in_its_floor():
     assert wild.norm() > 100 * calm.norm()
 
 
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize("count", [64, 8192])
+def test_the_tail_of_gelu_has_a_floor_where_its_formula_gives_zero(approximate, count):
+    x = torch.linspace(-12, -6, count)
+    spread = spread_of(lambda t: torch.nn.functional.gelu(t, approximate=approximate), x)
+    assert bool((spread > 5e-7).all())
+
+
+def test_the_sign_of_zero_survives_the_noise_of_an_activation():
+    spread = surveyed(lambda t: 1.0 / torch.nn.functional.elu(t), torch.tensor([-0.0, 0.0])).outputs[0]
+    assert spread.flips is None
+
+
 def test_long_sums_get_more_noise():
     short, long = (call("aten.sum.default", torch.ones(n)) for n in (16, 1 << 16))
     assert growth(short) == 1 and growth(long) == 32
