@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 
+from mindgap.program import ops
 from mindgap.program.graph import leaves, map_leaves
 from mindgap.verdicts.operators import (
     CONVOLUTIONS,
@@ -133,15 +134,18 @@ class _Plan:
     amplitude: int = 1
     positions: tuple[int, ...] = ()
     """Arguments that get noise before the call."""
+    may_alias: bool = False
+    """Whether the result may be an argument in disguise."""
 
     @classmethod
     def of(cls, call: Call) -> _Plan:
         kind = rounding(call.op)
         if kind is Rounding.EXACT and accumulates(call):
             kind = Rounding.INSIDE
+        alias = call.is_operator and ops.may_alias(call.op)
         if kind is not Rounding.INSIDE:
-            return cls(kind, call.inplace, 2 if call.name in LIBRARY else 1)
-        return cls(kind, call.inplace, growth(call), tuple(_noisy_positions(call)))
+            return cls(kind, call.inplace, 2 if call.name in LIBRARY else 1, may_alias=alias)
+        return cls(kind, call.inplace, growth(call), tuple(_noisy_positions(call)), alias)
 
 
 @dataclass
@@ -185,7 +189,7 @@ class Noise:
         return result
 
     def _with_noisy_arguments(self, call: Call, plan: _Plan) -> Call:
-        written = call.mutated() if plan.inplace or call.name in FIRST_ONLY else []
+        written = call.mutated() if plan.inplace else []
         if plan.inplace and any(tensor is call.args[0] for tensor in written):
             self.pool.perturb_(call.args[0], plan.amplitude)
 
@@ -198,13 +202,14 @@ class Noise:
 
         args = call.args.copy()
         for position in plan.positions:
-            args[position] = map_leaves(args[position], change)
+            argument = args[position]
+            args[position] = change(argument) if isinstance(argument, torch.Tensor) else map_leaves(argument, change)
         return Call(call.op, call.function, args, call.kwargs, call.key, call.where)
 
     def _disturb(self, call: Call, result: Any, plan: _Plan) -> None:
         masks = self.exact.get(call.key)
         if masks is None and isinstance(result, torch.Tensor):
-            if plan.inplace or not _is_argument(result, call):
+            if plan.inplace or not (plan.may_alias and _is_argument(result, call)):
                 self.pool.perturb_(result, plan.amplitude)
             return
         tensors = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]

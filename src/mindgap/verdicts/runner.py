@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from mindgap.program.graph import Node, Program, Tensors, leaves, map_leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.precision import WIDER, in_float64, widen
+from mindgap.records.tensors import same_bits
 from mindgap.verdicts.operators import base_name
 from mindgap.verdicts.traps import DIVISIONS, safe_arguments
 
@@ -112,22 +113,18 @@ class Runner(ABC):
         tensors = self.inputs.copies()
         if wide:
             tensors = [widen(tensor) for tensor in tensors]
-        random.seed(self.seed)
-        np.random.seed(self.seed % 2**32)
         torch.default_generator.manual_seed(self.seed)
-        with torch.no_grad(), default_dtype(torch.float64 if wide else torch.get_default_dtype()):
+        with torch.no_grad(), default_dtype(torch.float64) if wide else contextlib.nullcontext():
             result = self.call(tensors, hook, wide)
         found = dict(named(result))
         for position, (item, tensor) in enumerate(zip(self.inputs.tensors, tensors)):
-            before = widen(item.tensor) if wide else item.tensor
-            if position in self.writable or _changed(before, tensor):
+            if self.writes(position, widen(item.tensor) if wide else item.tensor, tensor):
                 found[f"input:{item.name}"] = compact(tensor)
         return found
 
-    @property
-    def writable(self) -> frozenset[int]:
-        """Positions of inputs that the subject is known to write to."""
-        return frozenset()
+    @abstractmethod
+    def writes(self, position: int, before: torch.Tensor, after: torch.Tensor) -> bool:
+        """Whether the subject may write to this input, or did."""
 
     @abstractmethod
     def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
@@ -148,9 +145,12 @@ class ProgramRunner(Runner):
         return Executable(*in_float64(self._program, self._constants))
 
     @functools.cached_property
-    def writable(self) -> frozenset[int]:
+    def _writable(self) -> frozenset[int]:
         found = set(changed_inputs(self._program))
         return frozenset(i for i, item in enumerate(self._program.inputs) if item.id in found)
+
+    def writes(self, position: int, before: torch.Tensor, after: torch.Tensor) -> bool:
+        return position in self._writable
 
     def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
         executable = self._wide if wide else self._executable
@@ -174,7 +174,12 @@ class CallableRunner(Runner):
             return self._function
         return copy.deepcopy(self._function).double()
 
+    def writes(self, position: int, before: torch.Tensor, after: torch.Tensor) -> bool:
+        return not same_bits(before, after)
+
     def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
+        random.seed(self.seed)
+        np.random.seed(self.seed % 2**32)
         function = self._wide if wide else self._function
         args, kwargs = self.inputs.call(tensors)
         with _restored(function), _Dispatch(hook, wide):
@@ -237,10 +242,12 @@ def named(result: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 def compact(tensor: torch.Tensor) -> torch.Tensor:
     """The values in a contiguous tensor without pending conjugation."""
+    if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg() or tensor.requires_grad):
+        return tensor
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
-@contextmanager
+@contextlib.contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """torch's default dtype inside the block, restored after it."""
     before = torch.get_default_dtype()
@@ -251,7 +258,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _restored(function: Any) -> Iterator[None]:
     """Buffers of a module get their values back, so that each run starts from the same state."""
     if not isinstance(function, torch.nn.Module):
@@ -264,16 +271,6 @@ def _restored(function: Any) -> Iterator[None]:
         with torch.no_grad():
             for buffer, values in saved:
                 buffer.copy_(values)
-
-
-def _changed(before: torch.Tensor, after: torch.Tensor) -> bool:
-    if before.shape != after.shape or before.dtype != after.dtype:
-        return True
-    return not torch.equal(_bytes(before), _bytes(after))
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return compact(tensor).reshape(-1).view(torch.uint8)
 
 
 @dataclass

@@ -1,0 +1,45 @@
+"""How fast the corpus is built, and how much room it takes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from mindgap.bench.measurement import Measurement
+from mindgap.collect import build_corpus
+from mindgap.corpus.stats import summarise
+from mindgap.corpus.store import Store
+from mindgap.pipeline import environment
+
+
+def measure(tell: Callable[[str, str], None], models: int = 40, jobs: int = 2) -> Measurement:
+    """Build the first models of the plan, which are as diverse as the whole, into a fresh store."""
+    with tempfile.TemporaryDirectory(prefix="mindgap-bench-") as folder:
+        directory = Path(folder) / "corpus"
+        done = build_corpus(directory, models=models, jobs=jobs, progress=tell)
+        with Store(directory) as store:
+            stats = summarise(store.entries(), store.size_bytes())
+    minutes = done.seconds / 60
+    megabytes = sum(stats.stored_bytes.values()) / 1e6
+    thousand = 1000 * megabytes / max(1, stats.built)
+    rows = [
+        {
+            "library": name,
+            "built": found.get("built", 0),
+            "duplicate": found.get("duplicate", 0),
+            "failed": found.get("failed", 0),
+        }
+        for name, found in stats.by_library.items()
+    ]
+    return Measurement(
+        name="corpus",
+        what="models built into a fresh store: loaded, exported, compared bit for bit, looked at for dead operators",
+        on=f"the first {models} models of the plan over all installed libraries, jobs={jobs}, {os.cpu_count()} cores",
+        rows=tuple(rows),
+        conclusion=f"{done.built / minutes:.1f} models a minute (starting workers and asking libraries included); "
+        f"{thousand:.1f} MB for 1,000 models (target: 50); {stats.alive} of {stats.built} without a dead operator; "
+        f"{len(stats.operators)} operators",
+        versions=environment(),
+    )
