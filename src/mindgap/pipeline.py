@@ -47,7 +47,9 @@ Given: TypeAlias = "Sequence[Any] | Mapping[str, Any] | torch.Tensor | str | os.
 """Inputs as a caller may give them: positional, by keyword, a single tensor, or a file."""
 
 Progress = Callable[[str, str], None]
-"""Told who is doing what: a platform and its stage."""
+"""Told who is doing what: a platform and its stage, at last DONE."""
+
+DONE: Final = "done"
 
 
 def check(
@@ -82,6 +84,7 @@ def check(
             workers.warm(spec)
         tell("model", "load and export")
         subject = make_subject(workers, model, inputs, dtype=dtype, seed=seed, trust=trust)
+        tell("model", DONE)
         probes = _require(workers, specs, jobs)
         eager, eager_program, outcomes = execute(workers, subject, baseline, specs, program, jobs, tell)
         verdicts, reference = conclude(workers, subject, eager, eager_program, outcomes, tell)
@@ -140,7 +143,9 @@ def execute(
     """Eager on the source and on the program, then every platform."""
 
     def run(spec: PlatformSpec) -> Outcome:
-        return pool.run(spec, subject, program_only, on_stage=lambda stage: tell(spec.name, stage.value))
+        outcome = pool.run(spec, subject, program_only, on_stage=lambda stage: tell(spec.name, stage.value))
+        tell(spec.name, DONE)
+        return outcome
 
     eager = run(baseline)
     eager_program = None
@@ -171,6 +176,7 @@ def conclude(
     if any(_disagree(base, other) for base, group in groups for other in group):
         tell("reference", "float64 and noise floor")
         survey, reference = _survey(pool, subject)
+        tell("reference", DONE)
     verdicts: dict[str, Verdict] = {}
     for base, group in groups:
         verdicts |= judge(base, group, survey)

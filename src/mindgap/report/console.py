@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mindgap.errors import MindgapError
+from mindgap.pipeline import DONE
 from mindgap.records.check import CheckResult, PlatformResult
 from mindgap.records.outcome import Ran, Status
 from mindgap.records.platform import PlatformSpec, Probe
@@ -61,7 +62,7 @@ class ProgressLine:
 
     def __enter__(self) -> ProgressLine:
         if self._console.is_terminal:
-            self._spinner = self._console.status(Text("starting"))
+            self._spinner = self._console.status(self)
             self._spinner.start()
         return self
 
@@ -72,16 +73,25 @@ class ProgressLine:
             self._spinner.stop()
 
     def __call__(self, who: str, what: str) -> None:
+        """`what` is a stage, or DONE."""
         with self._lock:
             if self._doing.get(who) == what:
                 return
-            self._doing[who] = what
-            spent = time.monotonic() - self._start
-            if self._spinner is None:
-                self._console.print(Text(f"{spent:6.1f} s  {plain_text(who)}: {what}"))
+            if what == DONE:
+                self._doing.pop(who, None)
             else:
-                running = "  ".join(f"{plain_text(name)}: {stage}" for name, stage in self._doing.items())
-                self._spinner.update(Text(f"{spent:.0f} s  {running}"))
+                self._doing[who] = what
+            if self._spinner is None:
+                spent = time.monotonic() - self._start
+                self._console.print(Text(f"{spent:6.1f} s  {plain_text(who)}: {what}"))
+
+    def __rich__(self) -> Text:
+        """Drawn anew at each refresh, so that the clock moves while nothing else does."""
+        with self._lock:
+            running = "  ".join(f"{plain_text(name)}: {stage}" for name, stage in self._doing.items())
+        return Text(
+            f"{time.monotonic() - self._start:.0f} s  {running}", no_wrap=True, overflow="ellipsis"
+        )
 
 
 def show_check(result: CheckResult) -> None:
