@@ -13,6 +13,7 @@ import platform as machine
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -193,12 +194,17 @@ def probe_all(names: Sequence[str] | None = None, config: Config | None = None) 
 
 def environment() -> dict[str, str]:
     """Versions that a reader needs to reproduce a result."""
+    installed = {item.name: item.version for item in metadata.distributions() if item.name in _REPORTED}
     return {
         "mindgap": mindgap.__version__,
         "torch": str(torch.__version__),
+        **{name: installed[name] for name in _REPORTED if name in installed},
         "python": machine.python_version(),
-        "system": f"{machine.system()} {machine.machine()}",
+        "system": f"{machine.system()} {machine.machine()} {torch.backends.cpu.get_cpu_capability()}",
     }
+
+
+_REPORTED: Final = ("onnx", "onnxruntime", "openvino", "timm", "transformers")
 
 
 def _disagree(eager: Outcome, other: Outcome) -> bool:
