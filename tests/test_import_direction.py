@@ -17,6 +17,7 @@ FLOW = [
     "verdicts",
     "execution",
     "pipeline",
+    "collect",
     "bench",
     "report",
     "cli",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 
 from mindgap.corpus import registry
 from mindgap.corpus.export import export
+from mindgap.corpus.inputs import floats
 from mindgap.corpus.load import load
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import CorruptProgram, ModelError, Untrusted
@@ -29,9 +31,26 @@ def program_file(tmp_path: Path) -> Path:
     return tmp_path / "net.mgp"
 
 
-def test_a_program_file_gets_inputs_from_its_specs(program_file: Path) -> None:
+def test_a_program_file_brings_inputs_that_fit(program_file: Path) -> None:
     loaded = load(Source("net.mgp", seed=5, directory=str(program_file.parent)))
     assert loaded.model is None and loaded.program is not None
+    assert loaded.args[0].stride() == (1, 3) and torch.equal(loaded.args[0], torch.ones(3, 4))
+    assert torch.equal(loaded.args[1], torch.zeros(2, dtype=torch.int64))
+
+
+def test_a_seed_draws_random_inputs_anew(tmp_path: Path) -> None:
+    x = floats(0, "x", (64, 128))
+    program, constants = export(Loaded("net", (x, torch.tensor([63, 5])), {}, model))
+    codec.save(tmp_path / "net.mgp", program, constants)
+    own, other = (load(Source(str(tmp_path / "net.mgp"), seed=seed)).args for seed in (0, 6))
+    assert torch.equal(own[0], x) and torch.equal(other[0], floats(6, "x", (64, 128)))
+    assert own[1].tolist() == other[1].tolist() == [63, 5]
+
+
+def test_a_program_without_an_example_gets_inputs_from_its_specs(program_file: Path) -> None:
+    program, constants = codec.load(program_file)
+    codec.save(program_file, replace(program, example=()), constants)
+    loaded = load(Source("net.mgp", seed=5, directory=str(program_file.parent)))
     assert loaded.args[0].shape == (3, 4) and loaded.args[0].stride() == (1, 3)
     assert loaded.args[1].min() >= 0 and loaded.args[1].max() < 4
     other = load(Source(str(program_file), seed=6))

@@ -52,3 +52,17 @@ def test_multi_query_attention_stays_so() -> None:
 def test_what_is_left_open_gets_a_number_and_nothing_is_added() -> None:
     assert shrink({"pad_token_id": None, "vocab_size": None}) == {"pad_token_id": 0, "vocab_size": 512}
     assert shrink({"hidden_size": 768}) == {"hidden_size": 64}
+
+
+def test_what_is_listed_for_each_layer_follows_the_depth() -> None:
+    small = shrink({"num_hidden_layers": 30, "kv_per_layer": [8] * 30, "per_layer_config": {"05": {"head_dim": 512}}})
+    assert small["num_hidden_layers"] == 2 and small["kv_per_layer"] == [8, 8] and small["per_layer_config"] == {}
+
+
+def test_stages_that_are_counted_as_layers_are_all_kept() -> None:
+    small = shrink({"num_hidden_layers": 4, "depths": [3, 4, 6, 3], "hidden_sizes": [64, 128, 320, 512]})
+    assert small["num_hidden_layers"] == 4 == len(small["hidden_sizes"]) and small["depths"] == [1, 1, 1, 1]
+
+
+def test_an_open_head_width_gets_a_number() -> None:
+    assert shrink({"head_dim": None, "num_attention_heads": 32})["head_dim"] == 16

@@ -47,6 +47,19 @@ def test_nothing_is_dead_and_statistics_are_alive() -> None:
     assert model.low.dtype == torch.float16 and model.low.std() > 0.1
 
 
+def test_a_frozen_normalisation_is_alive_too() -> None:
+    class Frozen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name in ("weight", "bias", "running_mean", "running_var"):
+                self.register_buffer(name, torch.zeros(4))
+
+    model = nn.Sequential(Frozen())
+    drawn = enliven(model, 0)
+    assert set(drawn) == {f"0.{name}" for name in ("weight", "bias", "running_mean", "running_var")}
+    assert model[0].weight.min() >= 0.5 and model[0].bias.abs().max() <= 0.1
+
+
 def test_tied_parameters_stay_tied() -> None:
     model = Tied()
     enliven(model, 0)

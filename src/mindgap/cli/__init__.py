@@ -18,7 +18,7 @@ EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 2, 3, 130
 
 def make_app() -> typer.Typer:
     """The `mindgap` command with all its sub-commands."""
-    from mindgap.cli import bench, check, platforms, rules, save
+    from mindgap.cli import bench, check, corpus, platforms, rules, save
 
     app = typer.Typer(
         name="mindgap",
@@ -33,6 +33,7 @@ def make_app() -> typer.Typer:
     app.command("platforms", help=platforms.__doc__)(platforms.command)
     app.command("rules", help=rules.__doc__)(rules.command)
     app.command("save", help=save.__doc__)(save.command)
+    app.add_typer(corpus.app, name="corpus", help=corpus.__doc__)
     app.add_typer(bench.app, name="bench", help=bench.__doc__)
 
     @app.callback(invoke_without_command=True)

@@ -71,6 +71,19 @@ def calibration(
     _show(lambda tell: measure(tell, programs, planted), as_json, output)
 
 
+@app.command("corpus")
+def corpus(
+    models: Annotated[int, typer.Option(help="Models to build, as diverse as the whole corpus.", min=1)] = 40,
+    jobs: Annotated[int, typer.Option(help="Models at work at the same time.", min=1)] = 2,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> None:
+    """How fast the corpus is built and how much room it takes: models a minute, MB for 1,000 models."""
+    from mindgap.bench.corpus import measure
+
+    _show(lambda tell: measure(tell, models, jobs), as_json, output)
+
+
 def _show(measure: Callable[[Callable[[str, str], None]], Measurement], as_json: bool, output: Path | None) -> None:
     from mindgap.records.files import write_whole
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table

@@ -12,6 +12,7 @@ import torch
 
 from mindgap.corpus.inputs import check_fit, plain_containers, signature_of
 from mindgap.corpus.loaded import Loaded
+from mindgap.corpus.recipes import with_recipes
 from mindgap.errors import UnsupportedConstruct
 from mindgap.program.build import build
 from mindgap.program.graph import Program
@@ -47,7 +48,8 @@ def export(loaded: Loaded) -> tuple[Program, dict[str, torch.Tensor]]:
         warnings.simplefilter("ignore")
         exported = torch.export.export(as_module(loaded.model), args, kwargs, strict=False)
     program, constants = build(exported, loaded.name)
-    return _with_names(program, inputs), constants
+    named = _with_names(program, inputs)
+    return with_recipes(named, constants, loaded.made, inputs, loaded.seed), constants
 
 
 def as_module(model: torch.nn.Module | Callable[..., Any]) -> torch.nn.Module:

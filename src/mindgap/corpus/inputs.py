@@ -16,6 +16,7 @@ from mindgap.corpus.loaded import Loaded
 from mindgap.errors import ModelError
 from mindgap.program import generator
 from mindgap.program.graph import Program
+from mindgap.program.made import Made, recreate
 from mindgap.records.tensors import DTYPES, TensorMeta, with_stride
 
 UNIT: Final = math.sqrt(3)
@@ -30,8 +31,14 @@ def from_metas(metas: Sequence[TensorMeta], seed: int) -> list[torch.Tensor]:
 
 
 def of_program(program: Program, seed: int) -> tuple[torch.Tensor, ...]:
-    """Tensors for the inputs of a program."""
-    return tuple(from_metas([item.meta for item in program.inputs], seed))
+    """Tensors for the inputs of a program: its own example, or any that have the right shapes.
+
+    A seed other than 0 draws the example's random numbers anew; token ids and masks stay, because they fit.
+    """
+    if not program.example:
+        return tuple(from_metas([item.meta for item in program.inputs], seed))
+    moved = [replace(r, seed=r.seed + seed) if isinstance(r, Made) else r for r in program.example]
+    return tuple(recreate(recipe, item.meta) for recipe, item in zip(moved, program.inputs))
 
 
 def floats(seed: int, name: str, shape: Sequence[int]) -> torch.Tensor:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from mindgap.corpus import registry
 from mindgap.corpus.loaded import Loaded
+from mindgap.corpus.weights import made_of
 from mindgap.records.source import Source
 
 
@@ -13,4 +16,5 @@ def load(source: Source) -> Loaded:
     """The model that a spec names, with inputs that fit it; raises ModelError or Untrusted."""
     model_source = registry.find(source)
     torch.manual_seed(source.seed)
-    return model_source.load(source)
+    loaded = model_source.load(source)
+    return replace(loaded, made=made_of(loaded.model), seed=source.seed)

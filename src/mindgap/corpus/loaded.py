@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from mindgap.program.graph import Program
+from mindgap.program.made import Made
 
 
 @dataclass(frozen=True)
@@ -23,3 +24,7 @@ class Loaded:
     program: Program | None = None
     constants: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """The program's constants by digest."""
+    made: Mapping[str, Made] = field(default_factory=dict)
+    """How the model's weights were drawn, by qualified name."""
+    seed: int = 0
+    """What inputs were drawn from, where they were drawn."""

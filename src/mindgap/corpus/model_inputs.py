@@ -39,6 +39,7 @@ def calls(model: torch.nn.Module, config: Any, seed: int) -> Iterator[Call]:
         if name in first:
             for shape in maker.other_shapes(name):
                 yield {**first, name: floats(seed, name, shape)}
+    yield from maker.codebook_calls(first)
     yield from maker.patch_calls()
 
 
@@ -74,6 +75,21 @@ class _Maker:
     def other_shapes(self, name: str) -> list[tuple[int, ...]]:
         """Other layouts in which an input of this name comes."""
         return _ALTERNATIVES[name](self)
+
+    def codebook_calls(self, first: Call) -> Iterator[Call]:
+        """Tokens of several codebooks at once, in the layouts in which sound models take them."""
+        count = self.number("num_codebooks", "num_channels", default=0)
+        names = [name for name in ("input_ids", "decoder_input_ids") if name in first]
+        if count and names:
+            # One stream more than codebooks: the text that goes with the sound.
+            shapes = [
+                (BATCH, LENGTH, count),
+                (BATCH, LENGTH, count + 1),
+                (BATCH, count, LENGTH),
+                (BATCH * count, LENGTH),
+            ]
+            for shape in shapes:
+                yield {**first, names[-1]: self.ids(names[-1], *shape)}
 
     def patch_calls(self) -> Iterator[Call]:
         """Flattened patches with their grid, for vision towers that take images of any size."""
@@ -165,6 +181,13 @@ def _past(maker: _Maker, name: str) -> torch.Tensor:
     return floats(maker.seed, name, (BATCH, length, channels))
 
 
+def _anything(maker: _Maker, name: str) -> torch.Tensor:
+    """What models of any modality call their input: images, sound or tokens, by the head."""
+    if any(word in maker.kind for word in ("Image", "Optical", "Vision")):
+        return _pixels(maker, name)
+    return _tokens(maker, name)
+
+
 _MAKERS: Final[dict[str, Callable[[_Maker, str], torch.Tensor]]] = {
     "input_ids": _tokens,
     "decoder_input_ids": _tokens,
@@ -185,6 +208,7 @@ _MAKERS: Final[dict[str, Callable[[_Maker, str], torch.Tensor]]] = {
     "hidden_state": _hidden,
     "bbox": _boxes,
     "past_values": _past,
+    "inputs": _anything,
 }
 
 
@@ -207,7 +231,18 @@ def _other_audio(maker: _Maker) -> list[tuple[int, ...]]:
     return [(BATCH, 1, 16000), (BATCH, 16000), (BATCH, FRAMES, 80), (BATCH, 2, 16000)]
 
 
+def _other_inputs(maker: _Maker) -> list[tuple[int, ...]]:
+    return [(BATCH, maker.channels, 224, 224), (BATCH, 2048, maker.number("d_model", default=64))]
+
+
+def _other_past(maker: _Maker) -> list[tuple[int, ...]]:
+    """Series of a single number come without a last axis."""
+    return [(BATCH, maker.number("context_length", default=32)), (BATCH, 64)]
+
+
 _ALTERNATIVES: Final[dict[str, Callable[[_Maker], list[tuple[int, ...]]]]] = {
+    "inputs": _other_inputs,
+    "past_values": _other_past,
     "pixel_values": _other_pixels,
     "pixel_values_videos": _other_pixels,
     "input_features": _other_spectrograms,

@@ -20,6 +20,8 @@ VOCABULARY: Final = 512
 POSITIONS: Final = 512
 DEPTH: Final = 2
 EXPERTS: Final = 4
+STAGES: Final = 5
+"""Hierarchical models have at most so many stages; what has more entries is listed for each layer."""
 
 Settings: TypeAlias = dict[str, Any]
 Change: TypeAlias = Callable[[str, int, Mapping[str, Any]], int]
@@ -105,7 +107,7 @@ INTEGER_RULES: Final = (
     _rule(r"^qk_nope_head_dim$", exactly(HEAD_WIDTH)),
     _rule(r"^qk_head_dim$", exactly(HEAD_WIDTH + HEAD_WIDTH // 2)),
     _rule(r"^head_dim$", _head_width),
-    _rule(r"(vocab_size|hash_buckets)$", at_most(VOCABULARY), True),
+    _rule(r"(vocab_size|hash_buckets|_vocab)$", at_most(VOCABULARY), True),
     _rule(r"^(n_vocab|num_embeddings|codebook_size|num_classes)$", at_most(VOCABULARY), True),
     _rule(r"max_(position_embeddings|target_positions)$", at_most(POSITIONS)),
     _rule(r"max_(length|sequence_length|seq_len\w*)$", at_most(POSITIONS)),
@@ -114,6 +116,9 @@ INTEGER_RULES: Final = (
     _rule(r"(num_key_value_heads|num_kv_heads|n_head_kv|num_key_value_groups)$", _key_value_heads),
     _rule(r"^mamba_(n|num)_heads$", exactly(8)),
     _rule(r"^mamba_(d_head|head_dim)$", exactly(HEAD_WIDTH)),
+    _rule(r"^mamba_d_ssm$", exactly(8 * HEAD_WIDTH)),
+    _rule(r"^(num|n)_filters$", at_most(8)),  # of the first stage: each one after it has twice as many
+    _rule(r"^hidden_size_global$", at_most(WIDTH)),
     _rule(r"^(state_size|ssm_state_size|mamba_d_state|d_state)$", at_most(16)),
     _rule(_ends(_HEAD_NAMES), at_most(HEADS)),
     _rule(_ends(_HEAD_WIDTH_NAMES), at_most(HEAD_WIDTH)),
@@ -146,13 +151,15 @@ def shrink(settings: Mapping[str, Any]) -> Settings:
     for name, value in settings.items():
         small[name] = _small_value(name, value, settings)
     _one_layer_of_each_kind(small)
+    _follow_depth(small, settings)
     for name in ("rope_parameters", "rope_scaling"):
         if isinstance(small.get(name), dict):
             small[name] = _small_rope(small[name])
-    for name, default in (("pad_token_id", 0), ("vocab_size", VOCABULARY)):
+    head_width = HEAD_WIDTH // 2 if "qk_rope_head_dim" in small else HEAD_WIDTH
+    for name, default in (("pad_token_id", 0), ("vocab_size", VOCABULARY), ("head_dim", head_width)):
         if name in small and small[name] is None:  # left open until a tokenizer is known
             small[name] = default
-    return _without_downloads({name: value for name, value in small.items() if name not in _DROPPED})
+    return _without_downloads(_without_derived(small))
 
 
 def shallow(settings: Mapping[str, Any]) -> Settings:
@@ -166,7 +173,8 @@ def shallow(settings: Mapping[str, Any]) -> Settings:
         else:
             small[name] = _small_value(name, value, settings) if kept else value
     _one_layer_of_each_kind(small)
-    return _without_downloads({name: value for name, value in small.items() if name not in _DROPPED})
+    _follow_depth(small, settings)
+    return _without_downloads(_without_derived(small))
 
 
 def with_sections(settings: Mapping[str, Any]) -> Settings:
@@ -212,6 +220,35 @@ def _one_layer_of_each_kind(small: Settings) -> None:
     for name, distinct in kinds.items():
         small[name] = (distinct * depth)[:depth]
     small.update({name: depth for name in _MAIN_DEPTH if isinstance(small.get(name), int)})
+
+
+def _follow_depth(small: Settings, settings: Mapping[str, Any]) -> None:
+    """What is listed for each layer has as many entries as there are layers now.
+
+    Stages are few and each has a width and a depth: where they are counted as layers, none is cut.
+    """
+    name = next((name for name in _MAIN_DEPTH if isinstance(settings.get(name), int)), None)
+    if name is None:
+        return
+    before = settings[name]
+    if before <= STAGES and isinstance(settings.get("depths"), list | tuple) and len(settings["depths"]) == before:
+        small[name] = before
+        return
+    for entry, value in small.items():
+        if isinstance(value, list | tuple) and len(value) == before > STAGES:
+            small[entry] = list(value)[: small[name]]
+        elif entry == "per_layer_config" and isinstance(value, dict):
+            small[entry] = {key: shrink(item) for key, item in value.items() if int(key) < small[name]}
+
+
+def _without_derived(small: Settings) -> Settings:
+    """Without entries that follow from others; `out_features` may also be plain widths."""
+    return {
+        name: value
+        for name, value in small.items()
+        if name not in _DROPPED or (isinstance(value, list) and all(type(item) is int for item in value)
+                                    and name == "out_features")
+    }  # fmt: skip
 
 
 def _small_rope(rope: Settings) -> Settings:

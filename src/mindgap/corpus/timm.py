@@ -2,68 +2,57 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import casting, files, library, weights
-from mindgap.corpus.inputs import first_line, floats
+from mindgap.corpus import attempts, library
+from mindgap.corpus.attempts import Attempt
+from mindgap.corpus.inputs import floats
 from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import ModelSource, register
-from mindgap.errors import ModelError
+from mindgap.corpus.registry import Library, Offer, register
 from mindgap.records.source import Source
 
-PREFIX: Final = "timm:"
 SIZES: Final = (96, 128, 192)
 """Image sizes to try before the published one: small images make small, quick programs."""
 
 
 @register
-class TimmModel(ModelSource):
+class TimmModel(Library):
     """An architecture of timm, never with its published weights: nothing is downloaded."""
 
     forms = ("timm:NAME",)
+    prefix = "timm"
+    packages = ("timm",)
+    extra = "timm"
 
-    def claims(self, spec: str, directory: Path) -> bool:
-        return spec.startswith(PREFIX)
+    def offers(self) -> Iterator[Offer]:
+        timm = library.import_library("timm", self.extra)
+        for name in timm.list_models():
+            module = timm.model_entrypoint(name).__module__
+            yield Offer(f"timm:{name}", "vision", module.rpartition(".")[2])
 
     def load(self, source: Source) -> Loaded:
-        timm = library.import_library("timm")
-        name = source.spec.removeprefix(PREFIX)
+        timm = library.import_library("timm", self.extra, at_least="1.0.15")
+        name = source.spec.removeprefix("timm:")
         if not timm.is_model(name):
-            found = files.nearest(name, timm.list_models())
-            raise ModelError(
-                f"timm has no model {name!r}",
-                hint=f"did you mean timm:{found}?" if found else "timm.list_models() lists them",
-            )
-        with library.quiet(), library.offline():
-            model, image = _smallest_that_runs(timm, name, source.seed)
-        return casting.in_precision(Loaded(source.spec, (image,), {}, model=model), source.dtype)
+            attempts.known(name, timm.list_models(), self.prefix)
+        return attempts.first_that_runs(source, _attempts(timm, name, source.seed))
 
 
-def _smallest_that_runs(timm: Any, name: str, seed: int) -> tuple[torch.nn.Module, torch.Tensor]:
+def _attempts(timm: Any, name: str, seed: int) -> Iterator[Attempt]:
     published = timm.get_pretrained_cfg(name)
     channels, _, full = published.input_size if published is not None else (3, 224, 224)
-    failure: Exception | None = None
     for size in (*(size for size in SIZES if size < full), full):
         image = floats(seed, "image", (1, channels, size, size))
-        try:
-            model = _create(timm, name, size if size != full else None, seed)
-            with torch.no_grad():
-                model(image)
-            return model, image
-        except Exception as error:  # a size that does not divide, a window that does not fit
-            failure = error
-    raise ModelError(f"timm:{name} does not run", cause=first_line(failure) if failure else None) from failure
+        yield Attempt(lambda size=size: _create(timm, name, size if size != full else None), (image,))  # type: ignore[misc]
 
 
-def _create(timm: Any, name: str, size: int | None, seed: int) -> torch.nn.Module:
-    torch.manual_seed(seed)
+def _create(timm: Any, name: str, size: int | None) -> torch.nn.Module:
     try:
         sized = {"img_size": size} if size else {}
         model: torch.nn.Module = timm.create_model(name, pretrained=False, **sized)
     except TypeError:  # convolutional models take images of any size
         model = timm.create_model(name, pretrained=False)
-    weights.enliven(model, seed)
-    return model.eval()
+    return model

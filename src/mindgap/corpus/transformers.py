@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -12,7 +11,7 @@ import torch
 from mindgap.corpus import casting, files, library, model_inputs, shrink, weights
 from mindgap.corpus.inputs import first_line
 from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import ModelSource, register
+from mindgap.corpus.registry import Library, Offer, register
 from mindgap.errors import ModelError
 from mindgap.records.source import Source
 
@@ -29,16 +28,24 @@ _RECIPES: Final[tuple[Callable[[Any], dict[str, Any]], ...]] = (
 
 
 @register
-class TransformersModel(ModelSource):
+class TransformersModel(Library):
     """A configuration of transformers, shrunk by recipe; nothing is downloaded."""
 
     forms = ("transformers:TYPE", "transformers:TYPE:HEAD")
+    prefix = "transformers"
+    packages = ("transformers",)
+    extra = "transformers"
 
-    def claims(self, spec: str, directory: Path) -> bool:
-        return spec.startswith(PREFIX)
+    def offers(self) -> Iterator[Offer]:
+        transformers = library.import_library("transformers", self.extra)
+        auto = transformers.models.auto.modeling_auto
+        domains = domains_by_type(auto)
+        for kind, heads in sorted(heads_by_type(transformers).items()):
+            for name in sorted(set(heads.values())):
+                yield Offer(f"{PREFIX}{kind}:{name}", domains.get(kind) or _domain_by_name(kind), kind)
 
     def load(self, source: Source) -> Loaded:
-        transformers = library.import_library("transformers")
+        transformers = library.import_library("transformers", self.extra, at_least="5.0")
         kind, _, head = source.spec.removeprefix(PREFIX).partition(":")
         config_class, model_class = _find(transformers, kind, head)
         with library.quiet(), library.offline():
@@ -66,6 +73,40 @@ def _find(transformers: Any, kind: str, head: str) -> tuple[Any, Any]:
             hint=f"did you mean transformers:{kind}:{found}?" if found else None,
         )
     return transformers.AutoConfig.for_model(kind).__class__, getattr(transformers, name)
+
+
+_TABLES_BY_DOMAIN: Final = (
+    ("time series", r"TIME_SERIES"),
+    ("multimodal", r"IMAGE_TEXT_TO_TEXT|VISUAL_QUESTION|DOCUMENT_QUESTION|ZERO_SHOT"),
+    ("audio", r"AUDIO|CTC|SPEECH|RNNT|TDT|WAVEFORM|SPECTROGRAM"),
+    ("multimodal", r"MULTIMODAL"),
+    ("vision", r"IMAGE|BACKBONE|DEPTH|SEGMENTATION|DETECTION|KEYPOINT|VIDEO|MASK_GENERATION|NORMAL|POSE|POINTMAP"),
+    ("vision", r"TEXT_RECOGNITION|TABLE_RECOGNITION"),
+)
+"""What a type is for, by the first of these tables of heads that lists it; the rest is language."""
+_NAMES_BY_DOMAIN: Final = (
+    ("rl", r"decision_transformer"),
+    ("time series", r"time|informer|autoformer|patchts"),
+    ("audio", r"audio|speech|codec|wav|voice|mimi|dac|asr|clap|vits|univnet|music|hubert|tts"),
+    ("vision", r"vision|image|video|vit|visual|detr|dino|sam|depth|siglip|swin|convnext|vqgan|vqvae|vq"),
+)
+"""For types that only the table of base models lists."""
+
+
+def domains_by_type(auto: Any) -> dict[str, str]:
+    """What each type is for, where a table of heads tells."""
+    domains: dict[str, str] = {}
+    tables = [name for name in dir(auto) if re.fullmatch(r"MODEL_FOR_\w+_MAPPING_NAMES", name)]
+    for domain, pattern in (*_TABLES_BY_DOMAIN, ("language", r"_LM_|CLASSIFICATION|ANSWERING|CHOICE|TEXT_ENCODING")):
+        for table in tables:
+            if re.search(pattern, table.removeprefix("MODEL_FOR")):
+                for kind in getattr(auto, table):
+                    domains.setdefault(kind, domain)
+    return domains
+
+
+def _domain_by_name(kind: str) -> str:
+    return next((domain for domain, pattern in _NAMES_BY_DOMAIN if re.search(pattern, kind)), "language")
 
 
 def heads_by_type(transformers: Any) -> dict[str, dict[str, str]]:

@@ -12,11 +12,13 @@ import math
 import re
 from collections.abc import Iterator
 from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
 from mindgap.program import generator
+from mindgap.program.made import Made
 
 Range: TypeAlias = tuple[float, float]
 
@@ -29,19 +31,53 @@ EMBEDDING: Final[Range] = (-math.sqrt(3), math.sqrt(3))
 
 _MULTIPLIES: Final = re.compile(r"weight|gamma|scale|gain|alpha|lambda|temperature|gate|^D$")
 _EMBEDS: Final = re.compile(r"embed|token|position|query|queries|latent|probe|prompt|prototype")
+_STATISTICS: Final = ("running_mean", "running_var", "weight", "bias")
+_DRAWN: Final[WeakKeyDictionary[nn.Module, dict[str, Made]]] = WeakKeyDictionary()
+"""What was drawn for each module: sources wrap models into others before they are exported."""
 _MATRICES: Final = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase)
 
 
-def enliven(module: nn.Module, seed: int) -> None:
-    """Draw every floating parameter and running statistic again, in place; tied parameters stay tied."""
+def enliven(module: nn.Module, seed: int) -> dict[str, Made]:
+    """Draw every floating parameter and running statistic again, in place; tied parameters stay tied.
+
+    Returns what was drawn, by name; `made_of` finds it again when the module is a part of another.
+    """
+    drawn: dict[str, Made] = {}
     with torch.no_grad():
         for owner, name, tensor in _parameters(module):
             if tensor.is_floating_point() and not tensor.is_meta:
-                _fill(tensor, seed, name, range_of(owner, name.rpartition(".")[2], tensor))
+                drawn[name] = _fill(tensor, seed, name, range_of(owner, name.rpartition(".")[2], tensor))
         for name, buffer in module.named_buffers():
-            last = name.rpartition(".")[2]
-            if last in ("running_mean", "running_var") and buffer.is_floating_point():
-                _fill(buffer, seed, name, SHIFT if last == "running_mean" else SCALE)
+            prefix, _, last = name.rpartition(".")
+            if last in _STATISTICS and buffer.is_floating_point() and _normalises(module.get_submodule(prefix)):
+                drawn[name] = _fill(buffer, seed, name, SCALE if last in ("running_var", "weight") else SHIFT)
+    _DRAWN[module] = drawn
+    return drawn
+
+
+def made_of(model: object) -> dict[str, Made]:
+    """What `enliven` drew for a model or for parts of it, under every qualified name.
+
+    Something may have changed a tensor since: whoever uses this compares the bits.
+    """
+    if not isinstance(model, nn.Module):
+        return {}
+    found: dict[str, Made] = {}
+    for prefix, part in model.named_modules():
+        found |= {f"{prefix}.{name}" if prefix else name: made for name, made in _DRAWN.get(part, {}).items()}
+    by_identity = {id(tensor): found[name] for name, tensor in _tensors(model) if name in found}
+    return {name: by_identity[id(tensor)] for name, tensor in _tensors(model) if id(tensor) in by_identity}
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters and buffers, tied ones under all their names."""
+    yield from model.named_parameters(remove_duplicate=False)
+    yield from model.named_buffers(remove_duplicate=False)
+
+
+def _normalises(owner: nn.Module) -> bool:
+    """Whether a module keeps statistics; a frozen one keeps its scale and shift as buffers, too."""
+    return hasattr(owner, "running_mean") or hasattr(owner, "running_var")
 
 
 def range_of(owner: nn.Module, name: str, tensor: torch.Tensor) -> Range:
@@ -80,6 +116,7 @@ def _parameters(module: nn.Module) -> Iterator[tuple[nn.Module, str, torch.Tenso
                 yield owner, f"{prefix}.{name}" if prefix else name, parameter
 
 
-def _fill(tensor: torch.Tensor, seed: int, name: str, span: Range) -> None:
+def _fill(tensor: torch.Tensor, seed: int, name: str, span: Range) -> Made:
     values = generator.uniform(seed, name, tensor.numel(), *span)
     tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
+    return Made(seed, name, *span)

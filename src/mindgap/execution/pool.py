@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from mindgap import errors
+from mindgap.corpus.build_model import BuiltModel
+from mindgap.corpus.registry import Offer
 from mindgap.errors import MindgapError, PlatformUnavailable
 from mindgap.execution import arena
 from mindgap.execution.process import Death, WorkerProcess
@@ -75,6 +77,29 @@ class Pool:
             "file": str(self.scratch.new_file("subject")),
         }
         return Subject.from_message(self._demand(HOST, request, f"loading {source.spec}"))
+
+    def offers(self, worker: PlatformSpec, library: str) -> list[Offer]:
+        """What a library offers, asked in a worker: importing it may fail in any way."""
+        rows = self._demand(worker, {"do": "offers", "library": library}, f"asking {library}")
+        return [Offer(**row) for row in rows]
+
+    def build_model(self, worker: PlatformSpec, source: Source, folder: Path) -> tuple[BuiltModel, int] | Death:
+        """Make one model of the corpus in this worker, which may die of it; and what memory the worker holds."""
+        answer = self._ask(worker, {"do": "build_model", "source": asdict(source), "folder": str(folder)})
+        if isinstance(answer, Death):
+            return answer
+        if "refused" in answer:
+            raise _error_from(answer["refused"])
+        if "internal" in answer:
+            return Death(Status.ERROR, answer["message"], Stage.LOAD, answer["internal"])
+        return BuiltModel.from_message(answer["result"]["built"]), int(answer["result"]["resident_mb"])
+
+    def retire(self, worker: PlatformSpec) -> None:
+        """End a worker that is not asked anything; the next request starts another."""
+        with self._lock:
+            found = self._workers.pop(worker.name, None)
+        if found is not None:
+            found.kill()
 
     def survey(self, subject: Subject, runs: int) -> tuple[dict[str, Any], list[Any]] | Death:
         """The reference, noise floor and hazards of a subject, as `Survey.from_message` wants them."""

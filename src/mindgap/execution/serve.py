@@ -76,6 +76,19 @@ class Server:
 
         return build_subject(Source(**source), inputs_file, Path(file)).to_message()
 
+    def do_offers(self, library: str) -> list[dict[str, Any]]:
+        """Every model that a library offers."""
+        from mindgap.corpus.plan import libraries
+
+        return [asdict(offer) for offer in libraries()[library].offers()]
+
+    def do_build_model(self, source: Mapping[str, Any], folder: str) -> dict[str, Any]:
+        """Make one model of the corpus; also says how much memory this process has come to hold."""
+        from mindgap.corpus.build_model import build_model
+
+        built = build_model(Source(**source), Path(folder))
+        return {"built": built.to_message(), "resident_mb": _resident_mb()}
+
     def do_run(self, subject: Mapping[str, Any], program_only: bool, runs: int, file: str) -> dict[str, Any]:
         """Run a model here; the outputs go to `file`."""
         clock = StageClock(lambda stage: self._report({"stage": stage.value}))
@@ -179,6 +192,14 @@ class Server:
         limit = int(used.ru_utime + used.ru_stime + self._limits.cpu_s) + 1
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+
+
+def _resident_mb() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:  # not Linux: the peak is all there is
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 20
+    return pages * resource.getpagesize() >> 20
 
 
 def load_source(source: Source) -> Loaded:

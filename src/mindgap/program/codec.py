@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,12 +13,16 @@ import torch
 
 from mindgap.errors import CorruptProgram, FutureProgram, ProgramError
 from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, Tensors, digest
+from mindgap.program.made import Held, Made, Recipe, recreate
 from mindgap.program.validate import check_references
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta, with_stride
 
 MAGIC: Final = "mindgap.program"
 VERSION: Final = 1
+COMPRESSION: Final = 9  # of zlib: a graph of 70 nodes takes 3 KB and half a millisecond
+MOST_CONTENT: Final = 128 << 20
+"""Bytes of a program's content; more is a file made to fill the memory."""
 
 # msgpack extension codes: what JSON-like data cannot hold.
 _REF, _TUPLE, _DTYPE, _DEVICE, _LAYOUT, _MEMORY_FORMAT, _COMPLEX, _META = range(1, 9)
@@ -27,26 +34,28 @@ _MEMORY_FORMATS: Final = {
 
 
 def encode(program: Program) -> bytes:
-    """A program as bytes; its constants are named by digest and travel apart."""
-    return pack(
-        {
-            "magic": MAGIC,
-            "version": VERSION,
-            "name": program.name,
-            "inputs": [[i.id, i.name, i.meta] for i in program.inputs],
-            "constants": [[c.id, c.name, c.meta, c.digest] for c in program.constants],
-            "nodes": [[n.id, n.op, n.args, dict(n.kwargs), n.meta, n.where] for n in program.nodes],
-            "outputs": program.outputs,
-        }
-    )
+    """A program as bytes; constants that cannot be made again are named by digest and travel apart."""
+    held: dict[bytes, int] = {}
+    content = {
+        "name": program.name,
+        "inputs": [[i.id, i.name, i.meta] for i in program.inputs],
+        "constants": [
+            [c.id, c.name, c.meta, bytes.fromhex(c.digest), _packed(c.made, c.name, held)] for c in program.constants
+        ],
+        "nodes": [[n.id, n.op, n.args, dict(n.kwargs), n.meta, n.where] for n in program.nodes],
+        "outputs": program.outputs,
+        "example": [_packed(recipe, i.name, held) for recipe, i in zip(program.example, program.inputs)],
+        "held": list(held),
+    }
+    return pack({"magic": MAGIC, "version": VERSION, "content": zlib.compress(pack(content), COMPRESSION)})
 
 
 def decode(data: bytes, where: str = "program") -> Program:
     """The program that `encode` wrote; anything else is refused with the reason."""
-    content = _unpack_checked(data, where)
-    if not isinstance(content, dict) or content.get("magic") != MAGIC:
+    envelope = _unpack_checked(data, where)
+    if not isinstance(envelope, dict) or envelope.get("magic") != MAGIC:
         raise CorruptProgram("this is not a mindgap program", where=where)
-    version = content.get("version")
+    version = envelope.get("version")
     if not isinstance(version, int) or version < 1:
         raise CorruptProgram("the program has no valid version number", where=where)
     if version > VERSION:
@@ -55,41 +64,79 @@ def decode(data: bytes, where: str = "program") -> Program:
             where=where,
             hint="install a newer mindgap",
         )
+    content = _unpack_checked(_decompress(envelope.get("content"), where), where)
     try:
+        held = [Held(_typed(values, bytes)) for values in content["held"]]
         program = Program(
             name=_typed(content["name"], str),
             inputs=tuple(Input(_typed(i, int), _typed(n, str), _typed(m, TensorMeta))
                          for i, n, m in content["inputs"]),
-            constants=tuple(Constant(_typed(i, int), _typed(n, str), _typed(m, TensorMeta), _typed(d, str))
-                            for i, n, m, d in content["constants"]),
+            constants=tuple(Constant(_typed(i, int), _typed(n, str), _typed(m, TensorMeta), _typed(d, bytes).hex(),
+                                     _recipe(made, n, held))
+                            for i, n, m, d, made in content["constants"]),
             nodes=tuple(Node(_typed(i, int), _typed(op, str), _typed(args, tuple), _typed(kwargs, dict),
                              _node_meta(meta), _typed(place, str))
                         for i, op, args, kwargs, meta, place in content["nodes"]),
             outputs=content["outputs"],
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError) as error:
+        example = zip(content["example"], program.inputs)
+        found = tuple(recipe for item, i in example if (recipe := _recipe(item, i.name, held)))
+        program = replace(program, example=found if len(found) == len(program.inputs) else ())
+    except (KeyError, IndexError, TypeError, ValueError) as error:
         raise CorruptProgram("the program is damaged", where=where, cause=str(error)) from error
     check_references(program, where)
     return program
 
 
 def save(path: Path, program: Program, constants: Tensors) -> None:
-    """Write `NAME.mgp` and, when it has constants, `NAME.safetensors` beside it, whole or not at all."""
-    from safetensors.torch import save as to_safetensors
+    """Write `NAME.mgp` and, for constants that cannot be made again, `NAME.safetensors` beside it."""
+    kept = {c.digest: constants[c.digest].contiguous() for c in program.constants if c.made is None}
+    if kept:
+        from safetensors.torch import save as to_safetensors
 
-    if program.constants:
-        needed = {c.digest: constants[c.digest].contiguous() for c in program.constants}
-        write_whole(path.with_suffix(".safetensors"), to_safetensors(needed))
+        write_whole(path.with_suffix(".safetensors"), to_safetensors(kept))
     write_whole(path, encode(program))
 
 
 def load(path: Path) -> tuple[Program, dict[str, torch.Tensor]]:
-    """A program file with its constants, each checked against its digest."""
+    """A program file with its constants, each made again or read, and checked against its digest."""
     program = decode(path.read_bytes(), where=str(path))
-    if not program.constants:
-        return program, {}
+    return program, load_constants(program, path)
+
+
+def load_constants(program: Program, path: Path) -> dict[str, torch.Tensor]:
+    """The constants of a program that lies at `path`, by digest."""
+    kept = [c for c in program.constants if c.made is None]
+    found = _read_kept(program, kept, path) if kept else {}
+    constants: dict[str, torch.Tensor] = {}
+    for constant in program.constants:
+        if constant.digest in constants:
+            continue
+        if constant.made is not None:
+            tensor = recreate(constant.made, constant.meta)
+        elif constant.digest in found:
+            tensor = found[constant.digest]
+        else:
+            raise CorruptProgram(f"constant {constant.name} is missing", where=str(path))
+        if tuple(tensor.stride()) != constant.meta.stride:
+            tensor = with_stride(tensor, constant.meta.stride)
+        if digest(tensor) != constant.digest:
+            raise CorruptProgram(f"constant {constant.name} does not have its digest", where=str(path))
+        constants[constant.digest] = tensor
+    return constants
+
+
+def weights_file(path: Path, identity: str) -> Path:
+    """Where a store keeps a constant of the program at `path`: shared by hash between programs."""
+    return path.parent.parent / "weights" / f"{identity}.safetensors"
+
+
+def _read_kept(program: Program, kept: Sequence[Constant], path: Path) -> dict[str, torch.Tensor]:
+    """Constants from the file beside the program, or from a store's files by hash."""
     beside = path.with_suffix(".safetensors")
-    if not beside.exists():
+    shared = {weights_file(path, constant.digest) for constant in kept}
+    files = [beside] if beside.exists() else sorted(file for file in shared if file.exists())
+    if not files:
         raise CorruptProgram(
             f"the constants of {program.name} are missing",
             where=str(path),
@@ -98,21 +145,45 @@ def load(path: Path) -> tuple[Program, dict[str, torch.Tensor]]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    found: dict[str, torch.Tensor] = {}
+    for file in files:
+        try:
+            found |= load_file(file)
+        except (SafetensorError, OSError) as error:
+            raise CorruptProgram("the constants cannot be read", where=str(file), cause=str(error)) from error
+    return found
+
+
+def _packed(recipe: Recipe | None, name: str, held: dict[bytes, int]) -> Any:
+    """A recipe in a few bytes: a number for held values, which are listed once, or what makes the numbers."""
+    if isinstance(recipe, Held):
+        return held.setdefault(recipe.values, len(held))
+    if isinstance(recipe, Made):
+        return [recipe.seed, "" if recipe.stream == name else recipe.stream, recipe.low, recipe.high]
+    return None
+
+
+def _recipe(packed: Any, name: str, held: Sequence[Held]) -> Recipe | None:
+    if packed is None:
+        return None
+    if isinstance(packed, int):
+        return held[packed]
+    seed, stream, low, high = packed
+    return Made(_typed(seed, int), _typed(stream, str) or name, _typed(low, float), _typed(high, float))
+
+
+def _decompress(data: Any, where: str) -> bytes:
+    """The content, unless it is damaged or would fill the memory."""
     try:
-        found = load_file(beside)
-    except (SafetensorError, OSError) as error:
-        raise CorruptProgram("the constants cannot be read", where=str(beside), cause=str(error)) from error
-    constants = {}
-    for constant in program.constants:
-        if constant.digest not in found:
-            raise CorruptProgram(f"constant {constant.name} is missing", where=str(beside))
-        tensor = found[constant.digest]
-        if tuple(tensor.stride()) != constant.meta.stride:
-            tensor = with_stride(tensor, constant.meta.stride)
-        if digest(tensor) != constant.digest:
-            raise CorruptProgram(f"constant {constant.name} does not have its digest", where=str(beside))
-        constants[constant.digest] = tensor
-    return program, constants
+        reader = zlib.decompressobj()
+        content = reader.decompress(_typed(data, bytes), MOST_CONTENT)
+    except (zlib.error, TypeError) as error:
+        raise CorruptProgram("the program is damaged", where=where, cause=str(error)) from error
+    if not reader.eof:
+        large = len(content) >= MOST_CONTENT
+        cause = f"it holds more than {MOST_CONTENT >> 20} MB" if large else "it is cut off"
+        raise CorruptProgram("the program is damaged", where=where, cause=cause)
+    return content
 
 
 def pack(value: Any) -> bytes:

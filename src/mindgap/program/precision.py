@@ -37,7 +37,7 @@ def in_float64(program: Program, constants: Tensors) -> tuple[Program, dict[str,
         same = tensor is constants[constant.digest]
         name = constant.digest if same else digest(tensor)
         tensors[name] = tensor
-        widened.append(constant if same else replace(constant, digest=name, meta=TensorMeta.of(tensor)))
+        widened.append(constant if same else replace(constant, digest=name, meta=TensorMeta.of(tensor), made=None))
 
     def change(leaf: Any) -> Any:
         return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
@@ -52,7 +52,7 @@ def in_float64(program: Program, constants: Tensors) -> tuple[Program, dict[str,
         for node in program.nodes
     )
     inputs = tuple(replace(item, meta=_wider_meta(item.meta)) for item in program.inputs)
-    return replace(program, inputs=inputs, constants=tuple(widened), nodes=nodes), tensors
+    return replace(program, inputs=inputs, constants=tuple(widened), nodes=nodes, example=()), tensors
 
 
 def _wider_meta(meta: TensorMeta) -> TensorMeta:

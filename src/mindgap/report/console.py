@@ -89,9 +89,7 @@ class ProgressLine:
         """Drawn anew at each refresh, so that the clock moves while nothing else does."""
         with self._lock:
             running = "  ".join(f"{plain_text(name)}: {stage}" for name, stage in self._doing.items())
-        return Text(
-            f"{time.monotonic() - self._start:.0f} s  {running}", no_wrap=True, overflow="ellipsis"
-        )
+        return Text(f"{time.monotonic() - self._start:.0f} s  {running}", no_wrap=True, overflow="ellipsis")
 
 
 def show_check(result: CheckResult) -> None:

@@ -1,0 +1,110 @@
+"""Real models as programs: what libraries offer, building them into a store, and what the store holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")]
+Sources = Annotated[
+    str | None,
+    typer.Option("--source", help="Libraries, comma-separated; a file or directory is your own models. Default: all."),
+]
+
+
+@app.command("list")
+def list_(source: Sources = None, as_json: AsJson = False) -> None:
+    """List what each library offers here, or the command that installs it; with --source, every model of it."""
+    from mindgap.collect import list_libraries
+    from mindgap.report.console import ProgressLine, show_json, show_line, show_table
+    from mindgap.report.corpus import library_rows, list_closing, list_document, offer_rows
+
+    with ProgressLine() as progress:
+        found = list_libraries(_split(source), progress)
+    if as_json:
+        show_json(list_document(found))
+        return
+    if source is not None:
+        for library in found:
+            if library.offers:
+                show_table(["model", "domain", "family"], offer_rows(library))
+    show_table(["library", "models", "domains, or why not"], library_rows(found))
+    show_line(list_closing(found))
+
+
+@app.command("build")
+def build(
+    models: Annotated[
+        int | None, typer.Option(help="Stop when the store holds so many. Default: all that is offered.", min=1)
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Models at work at the same time.", min=1)] = 2,
+    source: Sources = None,
+    seed: Annotated[int, typer.Option(help="Makes weights and inputs repeatable.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The store. Default: ~/.cache/mindgap/corpus.", metavar="DIR")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what failed before.")] = False,
+) -> None:
+    """Build models into a store of programs; run it again to go on where it stopped.
+
+    Each model is loaded, exported, compared bit for bit with its source and looked at for dead operators in a
+    process of its own: one that crashes, hangs or eats the memory costs only itself.
+    """
+    from mindgap.collect import build_corpus
+    from mindgap.corpus.store import default_directory
+    from mindgap.report.console import ProgressLine, show_line
+    from mindgap.report.corpus import collected_lines
+
+    directory = output or default_directory()
+    with ProgressLine() as progress:
+        done = build_corpus(
+            directory,
+            models=models,
+            jobs=jobs,
+            sources=_split(source),
+            seed=seed,
+            retry_failed=retry_failed,
+            progress=progress,
+        )
+    for line in collected_lines(done, str(directory)):
+        show_line(line)
+
+
+@app.command("stats")
+def stats(
+    directory: Annotated[
+        Path | None, typer.Argument(help="The store. Default: ~/.cache/mindgap/corpus.", metavar="DIR")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a store holds: models by library and domain, operators and how their number grows, sizes, the share
+    of models without dead operators, and failures ranked by cause."""
+    from mindgap.corpus.stats import summarise
+    from mindgap.corpus.store import Store, default_directory
+    from mindgap.report.console import show_json, show_line, show_table
+    from mindgap.report.corpus import stats_document, stats_tables
+
+    with Store(directory or default_directory()) as store:
+        found = summarise(store.entries(), store.size_bytes())
+    if as_json:
+        show_json(stats_document(found))
+        return
+    for title, columns, rows in stats_tables(found):
+        show_line(f"\n{title}")
+        if rows:
+            show_table(columns, rows)
+
+
+def _split(text: str | None) -> list[str] | None:
+    from mindgap.errors import UsageError
+
+    if text is None:
+        return None
+    parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not parts:
+        raise UsageError("--source names nothing")
+    return parts

@@ -1,0 +1,183 @@
+"""One model of the corpus: loaded, exported, compared with its source, looked at for life, written."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.metadata
+import json
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mindgap.corpus.export import export, prepare
+from mindgap.corpus.inputs import first_line
+from mindgap.corpus.liveness import Liveness, Watch
+from mindgap.corpus.load import load
+from mindgap.corpus.recipes import with_held
+from mindgap.corpus.roundtrip import difference, run_call, run_source
+from mindgap.errors import MindgapError, NoSpace
+from mindgap.program import codec
+from mindgap.program.fingerprint import fingerprint
+from mindgap.program.graph import Program, Tensors
+from mindgap.program.inputs import Inputs
+from mindgap.program.interpret import Executable
+from mindgap.program.made import recreate
+from mindgap.records.files import write_whole
+from mindgap.records.source import Source
+from mindgap.records.tensors import NamedTensor
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltModel:
+    """What became of one model; `stage` and `reason` say why it has no program."""
+
+    stage: str = ""
+    """`load`, `export`, `run`, `write`, `read` or `compare`: where it failed."""
+    reason: str = ""
+    fingerprint: str = ""
+    nodes: int = 0
+    parameters: int = 0
+    bytes: int = 0
+    """Of the program file, and of weights that no seed gives."""
+    seconds: float = 0.0
+    liveness: Liveness | None = None
+    operators: tuple[str, ...] = ()
+    versions: str = "{}"
+    """JSON: the package that defines the model, and torch."""
+
+    def to_message(self) -> dict[str, Any]:
+        return {**asdict(self), "operators": list(self.operators)}
+
+    @classmethod
+    def from_message(cls, message: dict[str, Any]) -> BuiltModel:
+        liveness = Liveness(**message["liveness"]) if message["liveness"] else None
+        return cls(**{**message, "liveness": liveness, "operators": tuple(message["operators"])})
+
+
+class NotBuilt(Exception):
+    """Where and why there is no program."""
+
+    def __init__(self, stage: str, reason: str) -> None:
+        super().__init__(reason)
+        self.stage = stage
+
+
+def build_model(source: Source, folder: Path) -> BuiltModel:
+    """Make `folder/programs/model.mgp` and `folder/weights`; a failure is a value with its stage."""
+    start = time.perf_counter()
+    try:
+        with _clean_state():
+            found = _build(source, folder)
+    except NotBuilt as failure:
+        sys.stderr.write(traceback.format_exc())
+        found = BuiltModel(failure.stage, str(failure))
+    gc.collect()
+    return replace(found, seconds=time.perf_counter() - start, versions=_versions(source))
+
+
+def _build(source: Source, folder: Path) -> BuiltModel:
+    with _stage("load"):
+        loaded = load(source)
+        inputs = prepare(loaded)
+    with _stage("export"):
+        program, constants = export(loaded)
+        program = with_held(program, constants)
+        inputs = _as_example(inputs, program)
+    with _stage("run"):
+        expected = run_source(inputs, source.seed, loaded.model) if loaded.model is not None else None
+    with _stage("write"):
+        size = write(program, constants, folder)
+    # The source is no longer needed: a large model and its second making would not fit side by side.
+    del loaded, constants
+    gc.collect()
+    with _stage("read"):
+        again, made = codec.load(folder / "programs" / "model.mgp")
+    with _stage("run"):
+        watch = Watch(again, made, [item.tensor for item in inputs.tensors])
+        executable = Executable(again, made)
+        given = run_call(inputs, source.seed, lambda tensors: executable.run(tensors, observer=watch))
+    different = difference(expected, given) if expected is not None else ""
+    if different:
+        raise NotBuilt("compare", f"the program does not give the source's bits: {different}")
+    return BuiltModel(
+        fingerprint=fingerprint(again),
+        nodes=len(again.nodes),
+        parameters=again.parameter_count(),
+        bytes=size,
+        liveness=watch.found(),
+        operators=tuple(sorted({node.op for node in again.nodes})),
+    )
+
+
+def write(program: Program, constants: Tensors, folder: Path) -> int:
+    """Write `programs/model.mgp` and, one file for each, the weights that no recipe gives; returns the bytes."""
+    from safetensors.torch import save
+
+    path = folder / "programs" / "model.mgp"
+    for part in ("programs", "weights"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    data = codec.encode(program)
+    size = len(data)
+    for identity in {c.digest for c in program.constants if c.made is None}:
+        content = save({identity: constants[identity].contiguous()})
+        write_whole(codec.weights_file(path, identity), content)
+        size += len(content)
+    write_whole(path, data)
+    return size
+
+
+def _as_example(inputs: Inputs, program: Program) -> Inputs:
+    """The inputs that everyone who reads the program will make."""
+    tensors = tuple(
+        NamedTensor(item.name, recreate(recipe, item.meta)) for recipe, item in zip(program.example, program.inputs)
+    )
+    return Inputs(inputs.args, inputs.kwargs, tensors)
+
+
+@contextlib.contextmanager
+def _stage(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (NotBuilt, NoSpace):  # a full disk is not the model's fault
+        raise
+    except Exception as error:  # a model's code and torch.export raise anything; the reason is what counts
+        raise NotBuilt(name, _reason(error)) from error
+
+
+def _reason(error: BaseException) -> str:
+    """Why a model was not built, in one line."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or "can't allocate memory" in str(cause):  # how Python and torch say it
+            return "out of memory"
+        cause = cause.__cause__
+    if isinstance(error, MindgapError):
+        return ": ".join(filter(None, [error.what, error.cause]))
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+@contextlib.contextmanager
+def _clean_state() -> Iterator[None]:
+    """What a model's code changes globally is set back, so that it cannot fail the next one."""
+    dtype = torch.get_default_dtype()
+    grad = torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(grad)
+
+
+def _versions(source: Source) -> str:
+    versions = {"torch": str(torch.__version__)}
+    package = source.spec.partition(":")[0]
+    with contextlib.suppress(Exception):  # not every source is a package
+        versions[package] = importlib.metadata.version(package)
+    return json.dumps(versions)

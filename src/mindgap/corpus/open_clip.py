@@ -1,0 +1,102 @@
+"""`open_clip:NAME`: a pair of an image and a text tower, both made shallow and narrow."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, Final
+
+from mindgap.corpus import attempts, library
+from mindgap.corpus.attempts import Attempt
+from mindgap.corpus.inputs import floats, integers
+from mindgap.corpus.loaded import Loaded
+from mindgap.corpus.registry import Library, Offer, register
+from mindgap.errors import ModelError
+from mindgap.records.source import Source
+
+VOCABULARY: Final = 512
+LAYERS_OF: Final = 4
+"""Of so many published layers one is kept: models of different depth stay different."""
+WIDTH_OF: Final = 8
+"""Widths are divided by this, head widths follow: 64 wide heads become 8 wide."""
+
+
+@register
+class OpenClipModel(Library):
+    """A configuration that ships with open_clip, shrunk; towers of timm keep their size."""
+
+    forms = ("open_clip:NAME",)
+    prefix = "open_clip"
+    packages = ("open_clip",)
+    extra = "open-clip"
+
+    def offers(self) -> Iterator[Offer]:
+        package = self._package()
+        for name in sorted(package.list_models()):
+            yield Offer(f"open_clip:{name}", "multimodal", name.partition("-")[0])
+
+    def load(self, source: Source) -> Loaded:
+        package = self._package()
+        name = attempts.known(source.spec.removeprefix("open_clip:"), sorted(package.list_models()), self.prefix)
+        published = package.get_model_config(name)
+        text = published.get("text_cfg", {})
+        if text.get("hf_model_name"):
+            raise ModelError(
+                f"{source.spec} needs network", cause=f"its text tower is {text['hf_model_name']}, which is fetched"
+            )
+        return attempts.first_that_runs(source, _attempts(package, published, source.seed))
+
+    def _package(self) -> Any:
+        return library.import_library("open_clip", self.extra)
+
+
+def _attempts(package: Any, published: dict[str, Any], seed: int) -> Iterator[Attempt]:
+    captioner = "multimodal_cfg" in published
+    kind = package.CoCa if captioner else package.CustomTextCLIP if published.get("custom_text") else package.CLIP
+    for settings in (shrink(published), _shallow(published)):
+        accepted = {key: value for key, value in settings.items() if key != "custom_text"}
+        size, length = settings["vision_cfg"]["image_size"], settings["text_cfg"].get("context_length", 77)
+        height, width = size if isinstance(size, list | tuple) else (size, size)
+        image = floats(seed, "image", (1, 3, height, width))
+        text = integers(seed, "text", (1, length), 1, VOCABULARY)
+        build = attempts.counted_first(lambda accepted=accepted: kind(**accepted))  # type: ignore[misc]
+        yield Attempt(build, (image, text))
+
+
+def shrink(published: dict[str, Any]) -> dict[str, Any]:
+    """A quarter of the depth, an eighth of the width, four patches a side."""
+    small = _shallow(published)
+    small["embed_dim"] = max(16, small["embed_dim"] // WIDTH_OF)
+    vision = small["vision_cfg"]
+    if "timm_model_name" not in vision:
+        if isinstance(vision.get("layers"), int):
+            vision["width"] = _narrow(vision.get("width", 768))
+            vision["head_width"] = vision.get("head_width", 64) // WIDTH_OF
+            vision["image_size"] = 4 * vision.get("patch_size", 16)
+        else:
+            vision["width"] = max(16, vision.get("width", 64) // WIDTH_OF)
+            vision["head_width"] = 16
+            vision["image_size"] = 96
+    for part in ("text_cfg", "multimodal_cfg"):
+        if part in small and "width" in small[part]:
+            small[part]["width"] = _narrow(small[part]["width"])
+    return small
+
+
+def _narrow(width: int) -> int:
+    return max(16, width // WIDTH_OF)
+
+
+def _shallow(published: dict[str, Any]) -> dict[str, Any]:
+    """Only depth, vocabulary and text length cut."""
+    small = copy.deepcopy(published)
+    for part in ("vision_cfg", "text_cfg", "multimodal_cfg"):
+        settings = small.get(part, {})
+        layers = settings.get("layers")
+        if isinstance(layers, int):
+            settings["layers"] = max(1, layers // LAYERS_OF)
+        elif isinstance(layers, list):
+            settings["layers"] = [max(1, count // LAYERS_OF) for count in layers]
+    small["text_cfg"]["vocab_size"] = VOCABULARY
+    small["vision_cfg"].setdefault("image_size", 224)
+    return small

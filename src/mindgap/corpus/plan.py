@@ -1,0 +1,85 @@
+"""Which models to build, in which order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from mindgap.corpus.registry import Library, Offer, discover
+from mindgap.errors import ModelError
+
+T = TypeVar("T")
+
+FIRST: Final = ("timm", "transformers", "torchvision")
+"""Of a model that several libraries offer, the first of these is kept; the others follow by name."""
+OWN: Final = "own"
+"""What the user's own files count as, where a library or a domain is named."""
+_MODEL_FILES: Final = (".py", ".pt2", ".mgp")
+
+
+def libraries() -> dict[str, Library]:
+    """Every library by its prefix, the preferred ones first."""
+    found = {source.prefix: source for source in discover() if isinstance(source, Library)}
+    order = sorted(found, key=lambda prefix: (FIRST.index(prefix) if prefix in FIRST else len(FIRST), prefix))
+    return {prefix: found[prefix] for prefix in order}
+
+
+def own_offers(path: Path) -> list[Offer]:
+    """The user's own models: a file, or every model file below a directory."""
+    if not path.exists():
+        raise ModelError(f"there is no library and no file {path}", hint="mindgap corpus list names the libraries")
+    files = sorted(p for p in path.rglob("*") if p.suffix in _MODEL_FILES) if path.is_dir() else [path]
+    if not files:
+        raise ModelError(f"{path} holds no models", hint=f"files that end in {', '.join(_MODEL_FILES)}")
+    return [Offer(str(file.absolute()), OWN, file.parent.name) for file in files]
+
+
+def plan(offers: Mapping[str, Sequence[Offer]]) -> list[tuple[str, Offer]]:
+    """Libraries in turn, and within a library its families in turn, so that every beginning is diverse.
+
+    A model that an earlier library offers under the same name comes last, when it is known what became of that one.
+    """
+    named = [(library, offer) for library, items in offers.items() for offer in items]
+    seconds = second_names(named)
+    first = {library: [o for o in items if o.spec not in seconds] for library, items in offers.items()}
+    turns = in_turn([[(library, offer) for offer in _by_family(items)] for library, items in first.items()])
+    return [*turns, *((library, offer) for library, offer in named if offer.spec in seconds)]
+
+
+def second_names(offers: Iterable[tuple[str, Offer]]) -> dict[str, str]:
+    """Specs whose model an earlier library offers under the same name, with the spec of that one."""
+    owners: dict[tuple[str, str], tuple[str, str]] = {}
+    found: dict[str, str] = {}
+    for library, offer in offers:
+        name = normalised(offer.spec)
+        if name is None:
+            continue
+        owner, spec = owners.setdefault((offer.domain, name), (library, offer.spec))
+        if owner != library:
+            found[offer.spec] = spec
+    return found
+
+
+def normalised(spec: str) -> str | None:
+    """A model's name without its library, case and punctuation: `resnet18` for `timm:resnet18`.
+
+    Only names with a number in them name one model; `vit` or `unet` name an idea, and libraries differ in it.
+    """
+    _, colon, name = spec.partition(":")
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    return plain if colon and re.search(r"[a-z].*\d", plain) else None
+
+
+def in_turn(groups: Sequence[Sequence[T]]) -> list[T]:
+    """One of each group, again and again, until all are used."""
+    longest = max(map(len, groups), default=0)
+    return [group[index] for index in range(longest) for group in groups if index < len(group)]
+
+
+def _by_family(offers: Sequence[Offer]) -> list[Offer]:
+    families: dict[str, list[Offer]] = {}
+    for offer in offers:
+        families.setdefault(offer.family, []).append(offer)
+    return in_turn(list(families.values()))

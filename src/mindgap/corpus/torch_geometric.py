@@ -1,0 +1,113 @@
+"""`torch_geometric:CLASS`: a graph convolution or graph model on a small graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import torch
+
+from mindgap.corpus import attempts, library, signatures
+from mindgap.corpus.attempts import Attempt
+from mindgap.corpus.inputs import floats, integers
+from mindgap.corpus.loaded import Loaded
+from mindgap.corpus.registry import Library, Offer, register
+from mindgap.records.source import Source
+
+NODES: Final = 12
+CHANNELS: Final = 16
+EDGE_CHANNELS: Final = 4
+RELATIONS: Final = 3
+
+_GRAPH_WIDE: Final = ("batch", "batch_index")
+_PASSED_ON: Final[tuple[dict[str, Any], ...]] = ({"add_self_loops": False}, {})
+"""For models that hand the rest to their convolutions: loops are added after a selection whose size depends on
+data, which no program can hold."""
+
+
+@register
+class GraphModel(Library):
+    """A class of torch_geometric's tables of convolutions and models that takes plain tensors."""
+
+    forms = ("torch_geometric:CLASS",)
+    prefix = "torch_geometric"
+    packages = ("torch_geometric",)
+    extra = "graph"
+
+    def offers(self) -> Iterator[Offer]:
+        for name, kind in self._classes().items():
+            yield Offer(f"torch_geometric:{name}", "graph", kind.__module__.split(".")[-2])
+
+    def load(self, source: Source) -> Loaded:
+        classes = self._classes()
+        name = attempts.known(source.spec.removeprefix("torch_geometric:"), list(classes), self.prefix)
+        return attempts.first_that_runs(source, _attempts(classes[name], source.seed))
+
+    def _classes(self) -> dict[str, type[torch.nn.Module]]:
+        nn = library.import_library("torch_geometric.nn", self.extra)
+        names = [*nn.conv.__all__, *nn.dense.__all__, *nn.models.__all__]
+        values, inputs = settings(CHANNELS), graph(0)
+        found = signatures.modules_of(nn, names)
+        return {name: kind for name, kind in found.items() if signatures.can_be_built(kind, values, inputs)}
+
+
+def settings(width: int) -> dict[str, Any]:
+    """Small values by parameter name; networks inside a convolution take features of this width."""
+    return {
+        "in_channels": CHANNELS, "hidden_channels": CHANNELS, "out_channels": CHANNELS, "channels": CHANNELS,
+        "num_layers": 2, "K": 2, "alpha": 0.5, "theta": 0.5, "num_relations": RELATIONS, "dim": EDGE_CHANNELS,
+        "kernel_size": 2, "filter_size": 2, "k": 3, "space_dimensions": 3, "propagate_dimensions": 8,
+        "edge_dim": EDGE_CHANNELS, "num_node_types": 2, "num_edge_types": RELATIONS, "edge_type_emb_dim": 4,
+        "edge_attr_emb_dim": 4, "num_nodes": NODES, "embedding_dim": CHANNELS, "num_timesteps": 2, "depth": 2,
+        "num_blocks": 2, "num_bilinear": 4, "num_spherical": 3, "num_radial": 3, "int_emb_size": 8, "basis_emb_size": 4,
+        "out_emb_channels": 8, "hidden_node_channels": 8, "hidden_edge_channels": 8, "num_classes": 4,
+        "nn": _two_layers(width), "mlp_h": _two_layers(width, 3), "mlp_f": _two_layers(width + 3),
+        "mlp_g": _two_layers(CHANNELS), "first_aggr": True, "aggregators": ["mean", "max"],
+        "add_self_loops": False, "scalers": ["identity", "amplification"], "deg": torch.tensor([0, 3, 4, 5]),
+        "mode": "cat",
+    }  # fmt: skip
+
+
+def graph(seed: int) -> dict[str, Any]:
+    """A ring of nodes with chords, its features, positions and kinds, by parameter name."""
+    ring = torch.arange(NODES)
+    edges = torch.cat([torch.stack([ring, (ring + step) % NODES]) for step in (1, 5)], dim=1)
+    count = edges.shape[1]
+    features = floats(seed, "x", (NODES, CHANNELS))
+    return {
+        "x": features, "x_0": floats(seed, "x_0", (NODES, CHANNELS)), "edge_index": edges,
+        "edge_weight": floats(seed, "edge_weight", (count,)).abs(), "pos_edge_index": edges,
+        "neg_edge_index": edges.flip(0), "hyperedge_index": edges,
+        "edge_attr": floats(seed, "edge_attr", (count, EDGE_CHANNELS)), "pos": floats(seed, "pos", (NODES, 3)),
+        "normal": floats(seed, "normal", (NODES, 3)), "edge_type": integers(seed, "edge_type", (count,), 0, RELATIONS),
+        "node_type": integers(seed, "node_type", (NODES,), 0, 2), "z": integers(seed, "z", (NODES,), 1, 9),
+        "batch": torch.zeros(NODES, dtype=torch.int64), "adj": floats(seed, "adj", (1, NODES, NODES)).abs(),
+        "y": integers(seed, "y", (NODES,), 0, 4), "mask": integers(seed, "mask", (NODES,), 0, 2).bool(),
+        "xs": [features, floats(seed, "xs", (NODES, CHANNELS))],
+    }  # fmt: skip
+
+
+def _attempts(kind: type[torch.nn.Module], seed: int) -> Iterator[Attempt]:
+    """Plain features first; then edges with features or kinds; dense graphs; inner networks of other widths."""
+    given = graph(seed)
+    takes = signatures.parameters(kind.forward)
+    dense = {"x": given["x"][None], "adj": given["adj"]} if "adj" in takes else {}
+    for optional in ((), ("edge_attr",), ("edge_type",), ("edge_attr", "edge_type"), ("edge_weight",), _GRAPH_WIDE):
+        if not set(optional) <= set(takes) and optional != _GRAPH_WIDE:
+            continue
+        call = signatures.arguments(kind.forward, {**given, **dense}, optional)
+        for width in (CHANNELS, 2 * CHANNELS, EDGE_CHANNELS):
+            for passed_on in _PASSED_ON if signatures.takes_any(kind.__init__) else ({},):
+                yield Attempt(_builder(kind, width, bool(optional), passed_on), (), call)
+
+
+def _builder(
+    kind: type[torch.nn.Module], width: int, with_edges: bool, passed_on: dict[str, Any]
+) -> Callable[[], torch.nn.Module]:
+    # Convolutions that read edge features are told their width; the others must not be.
+    optional = ("add_self_loops", "edge_dim") if with_edges else ("add_self_loops",)
+    return lambda: kind(**signatures.arguments(kind.__init__, settings(width), optional), **passed_on)
+
+
+def _two_layers(width: int, out: int = CHANNELS) -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(width, CHANNELS), torch.nn.ReLU(), torch.nn.Linear(CHANNELS, out))

@@ -1,0 +1,116 @@
+"""The corpus as documents and rows; pure functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from mindgap.collect import Collected, LibraryOffers
+from mindgap.corpus.stats import Stats
+from mindgap.report.summary import count
+
+LIST_SCHEMA: Final = "mindgap.corpus-list/1"
+STATS_SCHEMA: Final = "mindgap.corpus-stats/1"
+_TOP: Final = 15  # rows of a ranking that a person reads
+
+Rows = list[list[str]]
+
+
+def list_document(libraries: Sequence[LibraryOffers]) -> dict[str, Any]:
+    """The JSON of `mindgap corpus list`."""
+    return {
+        "schema": LIST_SCHEMA,
+        "libraries": {
+            item.name: {
+                "available": not item.reason,
+                "models": len(item.offers),
+                "domains": dict(Counter(offer.domain for offer in item.offers)),
+                "reason": item.reason,
+                "install": item.install or None,
+                "offers": [asdict(offer) for offer in item.offers],
+            }
+            for item in libraries
+        },
+    }
+
+
+def library_rows(libraries: Sequence[LibraryOffers]) -> Rows:
+    """Library, models, domains, or why not and the command that installs it."""
+    rows = []
+    for item in libraries:
+        domains = ", ".join(f"{name} {n}" for name, n in Counter(o.domain for o in item.offers).most_common())
+        why = f"{item.reason}; get it with: {item.install}" if item.install else item.reason
+        rows.append([item.name, str(len(item.offers)) if not item.reason else "-", domains if not item.reason else why])
+    return rows
+
+
+def offer_rows(library: LibraryOffers) -> Rows:
+    """Every model of one library."""
+    return [[offer.spec, offer.domain, offer.family] for offer in library.offers]
+
+
+def list_closing(libraries: Sequence[LibraryOffers]) -> str:
+    """The list in one sentence."""
+    here = [item for item in libraries if not item.reason]
+    offered = sum(len(item.offers) for item in here)
+    return f"{offered:,} models from {len(here)} of {len(libraries)} libraries."
+
+
+def collected_lines(done: Collected, directory: str) -> list[str]:
+    """What a build did."""
+    minutes = done.seconds / 60
+    pace = f", {done.built / minutes:.1f} a minute" if done.built else ""
+    lines = [
+        f"{done.built} built, {done.duplicate} duplicate, {done.failed} failed in {minutes:.1f} minutes{pace}",
+        f"{directory} holds {done.total:,} models of these libraries; {done.left:,} offers were not tried",
+    ]
+    lines += [f"not taken: {item.name}: {item.reason}; get it with: {item.install}" for item in done.missing]
+    return lines
+
+
+def stats_document(stats: Stats) -> dict[str, Any]:
+    """The JSON of `mindgap corpus stats`."""
+    return {"schema": STATS_SCHEMA, **asdict(stats), "alive_share": round(stats.alive_share, 4)}
+
+
+def stats_tables(stats: Stats) -> list[tuple[str, list[str], Rows]]:
+    """Title, column titles and rows of each table."""
+    statuses = ("built", "duplicate", "failed")
+    tried = stats.built + stats.duplicate + stats.failed
+    megabytes = {name: f"{size / 1e6:.1f} MB" for name, size in stats.stored_bytes.items()}
+    return [
+        (
+            f"{stats.built:,} models from {tried:,} offers ({stats.cpu_hours:.1f} hours of work)",
+            ["library", *statuses],
+            [[name, *(str(found.get(status, 0)) for status in statuses)] for name, found in stats.by_library.items()],
+        ),
+        ("by domain", ["domain", "built"], [[name, str(n)] for name, n in stats.by_domain.items()]),
+        (
+            f"{len(stats.operators)} operators",
+            ["models", "operators seen"],
+            [[str(models), str(operators)] for models, operators in stats.growth],
+        ),
+        (
+            "sizes",
+            ["", "median", "90%", "most"],
+            [
+                ["nodes", *map(str, stats.nodes)],
+                ["parameters", *map(count, stats.parameters)],
+                ["bytes stored", *(f"{size:,}" for size in stats.program_bytes)],
+            ],
+        ),
+        ("on disk", list(megabytes), [list(megabytes.values())]),
+        (
+            f"alive: {stats.alive:,} of {stats.built:,} models ({stats.alive_share:.1%})",
+            ["not alive", "first dead operator"],
+            [list(item) for item in stats.dead_examples[:_TOP]],
+        ),
+        ("duplicates", ["the same", "models"], [[what, str(n)] for what, n in stats.duplicates.items()]),
+        (
+            "failures",
+            ["models", "stage", "example", "reason"],
+            [[str(c.models), c.stage, c.example, c.reason[:110]] for c in stats.causes[:_TOP]],
+        ),
+    ]
