@@ -1,4 +1,7 @@
-"""List every platform: version, device and dtypes, or why it cannot be used and how to get it."""
+"""List every platform: version, device and dtypes, or why it cannot be used and how to get it.
+
+A platform's name is `runtime[:device][@profile]`: `eager@scalar`, `inductor:cuda`. Declare your own in mindgap.toml.
+"""
 
 from __future__ import annotations
 

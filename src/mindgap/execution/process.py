@@ -91,7 +91,7 @@ class WorkerProcess:
         stage: Stage,
         on_stage: Callable[[Stage], None] | None,
     ) -> dict[str, Any] | Death:
-        mark = self._log_size()
+        mark = self._log_size() if self._started else 0  # an interpreter may fail before it is first asked
         deadline = time.monotonic() + wall_s
         try:
             send(self._requests, dict(request))
