@@ -31,7 +31,7 @@ def check(rounds: Rounds = 3, as_json: AsJson = False, output: Output = None) ->
 
 @app.command("roundtrip")
 def roundtrip(as_json: AsJson = False, output: Output = None) -> None:
-    """Over forty real models: the share that becomes a program and gives the source's bits."""
+    """Over forty real models of timm and transformers: the share that becomes a program and gives the source's bits."""
     from mindgap.bench.roundtrip import measure
 
     _show(measure, as_json, output)
