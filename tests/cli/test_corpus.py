@@ -1,0 +1,50 @@
+"""`mindgap corpus` as people use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+MODELS = {
+    "good.py": "import torch\ndef model(x):\n    return x.sin() @ x\ndef inputs():\n    return [torch.ones(3, 3)]\n",
+    "same.py": "import torch\ndef model(y):\n    return y.sin() @ y\ndef inputs():\n    return [torch.ones(3, 3)]\n",
+    "bad.py": "import torch\ndef model(x):\n    return x[x > 0]\ndef inputs():\n    return [torch.ones(3, 3)]\n",
+}
+
+
+def test_every_library_is_listed_with_a_count_or_a_reason(mindgap: Run) -> None:
+    done = mindgap("corpus", "list", "--source", "smoke,timm,torchaudio", "--json")
+    libraries = json.loads(done.stdout)["libraries"]
+    assert done.returncode == 0 and set(libraries) == {"smoke", "timm", "torchaudio"}
+    for name, library in libraries.items():
+        assert library["models"] or (library["reason"] and library["install"]), name
+
+
+def test_own_models_are_built_once_and_failures_say_why(mindgap: Run, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    for name, text in MODELS.items():
+        (tmp_path / "own" / name).write_text(text)
+    first = mindgap("corpus", "build", "--source", "own", "-o", "store", "--jobs", "1")
+    assert first.returncode == 0, first.stderr
+    assert "1 built, 1 duplicate, 1 failed" in first.stdout
+    again = mindgap("corpus", "build", "--source", "own", "-o", "store")
+    assert "0 built, 0 duplicate, 0 failed" in again.stdout
+    stats = json.loads(mindgap("corpus", "stats", "store", "--json").stdout)
+    assert stats["built"] == 1
+    assert "data" in json.dumps(stats["causes"])
+
+
+def test_an_unknown_library_and_an_absent_store_are_said(mindgap: Run) -> None:
+    unknown = mindgap("corpus", "build", "--source", "tim", "-o", "store")
+    assert unknown.returncode == 2 and "tim" in unknown.stderr
+    absent = mindgap("corpus", "stats", "nowhere")
+    assert absent.returncode == 2 and "nowhere" in absent.stderr
+
+
+def test_a_smoke_program_can_be_checked(mindgap: Run) -> None:
+    done = mindgap("check", "smoke:language-bert", "--on", "eager@scalar", "--json", "-")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0 and document["platforms"]["eager@scalar"]["ran"] == "program"
+    assert document["platforms"]["eager@scalar"]["verdict"] in ("agrees", "rounding")
