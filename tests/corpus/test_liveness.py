@@ -51,7 +51,16 @@ def test_a_zero_scale_is_a_dead_branch() -> None:
     assert found.example.startswith("aten.mul.Tensor")
 
 
-@pytest.mark.parametrize("model", [masked, state, lambda x: torch.zeros_like(x) + x, lambda x: x.mean().expand(5) * 2])
+@pytest.mark.parametrize(
+    "model",
+    [
+        masked,
+        state,
+        lambda x: torch.zeros_like(x) + x,
+        lambda x: x.mean().expand(5) * 2,
+        lambda x: x.mean().exp().expand_as(x) * x,
+    ],
+)
 def test_masks_initial_states_and_expanded_scalars_are_alive(model: object) -> None:
     assert watch(model).alive
 

@@ -19,6 +19,10 @@ from mindgap.program.graph import Node, Program, Tensors, leaves, references
 _BORROWS_A_SHAPE: Final = re.compile(r"_like\.|\.new_|aten\.(zeros|ones|full|empty|arange|eye|scalar_tensor)\.")
 
 
+_FIRST_ALONE: Final = re.compile(r"aten\.(expand|view|reshape|type)_as\.")
+"""Operators whose second argument lends its shape or dtype, never its numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Liveness:
     """How many operators carry the model's numbers, and how many of those are dead."""
@@ -67,7 +71,7 @@ class Watch:
                     self._single |= {identity} if tensor.numel() == 1 else set()
 
     def __call__(self, node: Node, result: Any) -> Any:
-        operands = references(node)
+        operands = references(node)[: 1 if _FIRST_ALONE.match(node.op) else None]
         if _BORROWS_A_SHAPE.search(node.op) or not any(r in self._carriers for r in operands):
             for tensor in _floating(result):
                 if not bool(torch.isfinite(tensor).all()):
