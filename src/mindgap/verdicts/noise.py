@@ -62,6 +62,8 @@ class Pool:
         self._size = 1 << 14
         self._signs = self._new_signs(self._size)
         self._factors: dict[tuple[torch.dtype, int], torch.Tensor] = {}
+        self._slots: dict[tuple[torch.dtype, int, torch.Size, tuple[int, ...]], tuple[torch.Tensor, int]] = {}
+        """By what a tensor is: its pool and how many offsets it may have. Small programs repeat a few kinds."""
 
     def restart(self, seed: int) -> None:
         """Other offsets from here on, the same for the same seed."""
@@ -69,6 +71,11 @@ class Pool:
 
     def factors(self, tensor: torch.Tensor, amplitude: int) -> torch.Tensor:
         """Factors laid out like the tensor, which spans no more memory than the pool."""
+        size, stride = tensor.size(), tensor.stride()
+        slot = self._slots.get((tensor.dtype, amplitude, size, stride)) or self._new_slot(tensor, amplitude)
+        return slot[0].as_strided(size, stride, int(self._random.random() * slot[1]))
+
+    def _new_slot(self, tensor: torch.Tensor, amplitude: int) -> tuple[torch.Tensor, int]:
         span = tensor.numel() if tensor.is_contiguous() else _span(tensor)
         if 2 * span > self._size < LARGEST_POOL:
             self._grow(span)
@@ -76,8 +83,8 @@ class Pool:
         if pool is None:
             pool = (1 + self._signs.to(torch.float64) * (amplitude * EPS[tensor.dtype])).to(tensor.dtype)
             self._factors[tensor.dtype, amplitude] = pool
-        offset = int(self._random.random() * (self._size - span + 1))
-        return pool.as_strided(tensor.size(), tensor.stride(), offset)
+        slot = self._slots[tensor.dtype, amplitude, tensor.size(), tensor.stride()] = pool, self._size - span + 1
+        return slot
 
     def _grow(self, count: int) -> None:
         before = self._size
@@ -85,6 +92,7 @@ class Pool:
             self._size *= 2
         self._signs = torch.cat([self._signs, self._new_signs(self._size - before)])
         self._factors.clear()
+        self._slots.clear()
 
     def _new_signs(self, count: int) -> torch.Tensor:
         bits = torch.randint(0, 2, (count,), generator=self._generator, dtype=torch.int8)
