@@ -190,13 +190,13 @@ class Noise:
             result = call.make()
             self._disturb_sum(call, result, plan.amplitude)
         else:
-            result = self._with_noisy_arguments(call, plan).make()
+            result = call.function(*self._noisy_arguments(call, plan), **call.kwargs)
         if call.name in DISTANCES:
             self._disturb_distance(call, result)
         self._disturb(call, result, plan)
         return result
 
-    def _with_noisy_arguments(self, call: Call, plan: _Plan) -> Call:
+    def _noisy_arguments(self, call: Call, plan: _Plan) -> list[Any]:
         written = call.mutated() if plan.inplace else []
         if plan.inplace and any(tensor is call.args[0] for tensor in written):
             self.pool.perturb_(call.args[0], plan.amplitude)
@@ -211,8 +211,11 @@ class Noise:
         args = call.args.copy()
         for position in plan.positions:
             argument = args[position]
-            args[position] = change(argument) if isinstance(argument, torch.Tensor) else map_leaves(argument, change)
-        return Call(call.op, call.function, args, call.kwargs, call.key, call.where)
+            if isinstance(argument, torch.Tensor) and not written and argument.dtype in EPS:
+                args[position] = self.pool.perturbed(argument, plan.amplitude)
+            else:
+                args[position] = map_leaves(argument, change)
+        return args
 
     def _disturb(self, call: Call, result: Any, plan: _Plan) -> None:
         masks = self.exact.get(call.key)

@@ -61,7 +61,7 @@ class Call:
 
     def make(self) -> Any:
         """What the operator returns; divisions that would end the process get another divisor."""
-        args = safe_arguments(self.name, self.args, self.kwargs) if self.name in DIVISIONS else self.args
+        args = safe_arguments(self.name, self.args, self.kwargs) if _divides(self.op) else self.args
         return self.function(*args, **self.kwargs)
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
@@ -81,6 +81,11 @@ class Call:
             return []
         found = [self.argument(position, name) for position, name in ops.mutated_arguments(self.op)]
         return [leaf for _, leaf in leaves(found) if isinstance(leaf, torch.Tensor)]
+
+
+@functools.cache
+def _divides(op: str) -> bool:
+    return base_name(op) in DIVISIONS
 
 
 @functools.cache
