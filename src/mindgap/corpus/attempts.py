@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -70,7 +71,8 @@ def _drawn(attempts: Iterable[Attempt]) -> Iterator[Attempt | Exception]:
 
 def _built(attempt: Attempt, seed: int, keep_weights: bool) -> torch.nn.Module:
     torch.manual_seed(seed)
-    model = attempt.build()
+    with contextlib.nullcontext() if keep_weights else weights.undrawn():
+        model = attempt.build()
     count = sum(parameter.numel() for parameter in model.parameters())
     refuse_large(count)
     if not keep_weights:

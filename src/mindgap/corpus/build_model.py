@@ -79,6 +79,7 @@ def build_model(source: Source, folder: Path) -> BuiltModel:
         sys.stderr.write(traceback.format_exc())
         found = BuiltModel(failure.stage, str(failure))
     gc.collect()
+    gc.freeze()  # what libraries keep for ever need not be walked through again for each model
     return replace(found, seconds=time.perf_counter() - start, versions=_versions(source))
 
 

@@ -8,6 +8,7 @@ other dtypes round them.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ _EMBEDS: Final = re.compile(r"embed|token|position|query|queries|latent|probe|pr
 _STATISTICS: Final = ("running_mean", "running_var", "weight", "bias")
 _DRAWN: Final[WeakKeyDictionary[nn.Module, dict[str, Made]]] = WeakKeyDictionary()
 """What was drawn for each module: sources wrap models into others before they are exported."""
+_INITIALISERS: Final = ("uniform_", "normal_", "erfinv_")
 _MATRICES: Final = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase)
 
 
@@ -53,6 +55,25 @@ def enliven(module: nn.Module, seed: int) -> dict[str, Made]:
                 drawn[name] = _fill(buffer, seed, name, SCALE if last in ("running_var", "weight") else SHIFT)
     _DRAWN[module] = drawn
     return drawn
+
+
+@contextlib.contextmanager
+def undrawn() -> Iterator[None]:
+    """Initialisers give a parameter one number instead of random ones: `enliven` draws them all again anyway.
+
+    Not zero and not left as they are: statistics that a module derives from its weights stay finite and repeatable.
+    """
+
+    def fill(parameter: nn.Parameter, *args: object, **kwargs: object) -> torch.Tensor:
+        return parameter.fill_(0.02) if parameter.is_floating_point() else parameter
+
+    for name in _INITIALISERS:
+        setattr(nn.Parameter, name, fill)
+    try:
+        yield
+    finally:
+        for name in _INITIALISERS:
+            delattr(nn.Parameter, name)
 
 
 def made_of(model: object) -> dict[str, Made]:
