@@ -36,8 +36,8 @@ from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.source import Source
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta, same_outputs
 from mindgap.records.verdict import Verdict
-from mindgap.verdicts.judge import judge
-from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.steps import judge_in_steps
+from mindgap.verdicts.surveyed import Survey
 
 DEFAULT_PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
 """Checked when none are named: unlike enough to find most differences, and all run on a CPU."""
@@ -172,15 +172,20 @@ def conclude(
     """
     by_program = [o for o in outcomes if o.ran is Ran.PROGRAM]
     by_source = [o for o in outcomes if o.ran is not Ran.PROGRAM]
-    groups = [(eager, by_source), (eager_program or eager, by_program)]
-    survey, reference = None, "not needed: every platform gave eager's bits"
-    if any(_disagree(base, other) for base, group in groups for other in group):
-        tell("reference", "float64 and noise floor")
-        survey, reference = _survey(pool, subject)
+    reference = "not needed: every platform gave eager's bits"
+
+    def survey_with(runs: int) -> Survey | None:
+        nonlocal reference
+        tell("reference", f"float64 and {runs} runs with noise" if runs else "float64")
+        found = pool.survey(subject, runs)
         tell("reference", DONE)
-    verdicts: dict[str, Verdict] = {}
-    for base, group in groups:
-        verdicts |= judge(base, group, survey)
+        if isinstance(found, Death):
+            reference = f"none: the float64 reference could not be made ({found.message})"
+            return None
+        reference = "eager in float64"
+        return Survey.from_message(*found)
+
+    verdicts = judge_in_steps([(eager, by_source), (eager_program or eager, by_program)], survey_with)
     return verdicts, reference
 
 
@@ -205,18 +210,6 @@ def environment() -> dict[str, str]:
 
 
 _REPORTED: Final = ("onnx", "onnxruntime", "openvino", "timm", "transformers")
-
-
-def _disagree(eager: Outcome, other: Outcome) -> bool:
-    """Whether both ran, and not with the same bits: only then a reference can decide anything."""
-    return eager.ok and other.ok and not same_outputs(eager.outputs, other.outputs)
-
-
-def _survey(pool: Pool, subject: Subject) -> tuple[Survey | None, str]:
-    found = pool.survey(subject, NOISE_RUNS)
-    if isinstance(found, Death):
-        return None, f"none: the float64 reference could not be made ({found.message})"
-    return Survey.from_message(*found), "eager in float64"
 
 
 def _require(pool: Pool, specs: Sequence[PlatformSpec], jobs: int | None) -> dict[str, Probe]:

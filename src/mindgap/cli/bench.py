@@ -50,6 +50,18 @@ def cases(
     _show(lambda tell: measure(tell, folder, only or ()), as_json, output)
 
 
+@app.command("memory")
+def memory(
+    megabytes: Annotated[int, typer.Option(help="Size of the output; five times as much disk is needed.")] = 2048,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> None:
+    """How much memory it takes to judge a very large output: a real one of 2 GB by default, in a fresh process."""
+    from mindgap.bench.memory import measure
+
+    _show(lambda tell: measure(tell, megabytes << 18), as_json, output)
+
+
 @app.command("verdicts")
 def verdicts(rounds: Rounds = 5, as_json: AsJson = False, output: Output = None) -> None:
     """What a verdict costs: noise, survey and judgement as multiples of one plain run."""

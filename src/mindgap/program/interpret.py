@@ -71,8 +71,12 @@ class Executable:
         inputs: Sequence[torch.Tensor],
         observer: Observer | None = None,
         caller: Caller | None = None,
+        called: frozenset[int] | None = None,
     ) -> Argument:
-        """The program's outputs; inputs are used as given, so in-place operators change them."""
+        """The program's outputs; inputs are used as given, so in-place operators change them.
+
+        With `called`, the caller makes only the calls of these nodes.
+        """
         if len(inputs) != len(self.program.inputs):
             raise ProgramError(f"{self.program.name} takes {len(self.program.inputs)} inputs, {len(inputs)} were given")
         values: dict[int, Any] = {
@@ -93,7 +97,10 @@ class Executable:
         for step in self._steps:
             args = [value_of(argument) for argument in step.args]
             kwargs = {key: value_of(argument) for key, argument in step.kwargs.items()} if step.kwargs else {}
-            result = caller(step.node, step.function, args, kwargs) if caller else step.function(*args, **kwargs)
+            if caller is None or (called is not None and step.node.id not in called):
+                result = step.function(*args, **kwargs)
+            else:
+                result = caller(step.node, step.function, args, kwargs)
             values[step.node.id] = observer(step.node, result) if observer else result
             for identity in step.dead:
                 del values[identity]

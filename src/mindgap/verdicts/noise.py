@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 
@@ -19,6 +20,7 @@ from mindgap.verdicts.operators import (
     SCANS,
     SCATTERS,
     Rounding,
+    may_round,
     rounding,
 )
 from mindgap.verdicts.runner import Call
@@ -75,6 +77,12 @@ class Pool:
         slot = self._slots.get((tensor.dtype, amplitude, size, stride)) or self._new_slot(tensor, amplitude)
         return slot[0].as_strided(size, stride, int(self._random.random() * slot[1]))
 
+    def _known(self, tensor: torch.Tensor, amplitude: int) -> torch.Tensor | None:
+        """Factors for a kind of tensor that was met before: what nearly every call needs, and nothing else."""
+        size, stride = tensor.size(), tensor.stride()
+        slot = self._slots.get((tensor.dtype, amplitude, size, stride))
+        return None if slot is None else slot[0].as_strided(size, stride, int(self._random.random() * slot[1]))
+
     def _new_slot(self, tensor: torch.Tensor, amplitude: int) -> tuple[torch.Tensor, int]:
         span = tensor.numel() if tensor.is_contiguous() else _span(tensor)
         if 2 * span > self._size < LARGEST_POOL:
@@ -100,6 +108,10 @@ class Pool:
 
     def perturb_(self, tensor: torch.Tensor, amplitude: int = 1) -> None:
         """Multiply a tensor, in place, by random factors of its own precision."""
+        factors = self._known(tensor, amplitude)
+        if factors is not None:
+            tensor.mul_(factors)
+            return
         if tensor.dtype not in EPS:
             if not tensor.is_complex():
                 return
@@ -113,6 +125,9 @@ class Pool:
 
     def perturbed(self, tensor: torch.Tensor, amplitude: int = 1) -> torch.Tensor:
         """A copy with noise."""
+        factors = self._known(tensor, amplitude)
+        if factors is not None:
+            return tensor * factors
         if tensor.dtype in EPS and self._fits(tensor):
             return tensor * self.factors(tensor, amplitude)
         copy = tensor.clone()
@@ -143,17 +158,26 @@ class _Plan:
     positions: tuple[int, ...] = ()
     """Arguments that get noise before the call."""
     may_alias: bool = False
-    """Whether the result may be an argument in disguise."""
+    """Whether the result may be an argument in disguise; what rounds inside works on copies with noise."""
+    adds: bool = False
+    """Whether it is a plain sum or mean."""
+    simple: bool = False
+    """Whether noise on those arguments and on the result is all."""
 
     @classmethod
     def of(cls, call: Call) -> _Plan:
         kind = rounding(call.op)
         if kind is Rounding.EXACT and accumulates(call):
             kind = Rounding.INSIDE
-        alias = call.is_operator and ops.may_alias(call.op)
         if kind is not Rounding.INSIDE:
-            return cls(kind, call.inplace, 2 if call.name in LIBRARY else 1, may_alias=alias)
-        return cls(kind, call.inplace, growth(call), tuple(_noisy_positions(call)), alias)
+            alias = call.is_operator and ops.may_alias(call.op)
+            simple = kind is Rounding.ONCE and not (call.inplace or alias or call.name in CASTS)
+            return cls(kind, call.inplace, 2 if call.name in LIBRARY else 1, may_alias=alias, simple=simple)
+        positions = tuple(_noisy_positions(call))
+        noisy = [call.args[position] for position in positions]
+        simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
+        simple = simple and not (call.inplace or call.name in DISTANCES)
+        return cls(kind, call.inplace, growth(call), positions, adds=call.name in SUMS, simple=simple)
 
 
 @dataclass
@@ -164,6 +188,7 @@ class Noise:
     exact: dict[int, list[torch.Tensor | None]] = field(default_factory=dict)
     """By call: where its results are known to be exact, and so get no noise."""
     plans: dict[int, _Plan] = field(default_factory=dict)
+    wants: ClassVar = staticmethod(may_round)
 
     def __call__(self, call: Call) -> Any:
         plan = self.plans.get(call.key)
@@ -181,12 +206,31 @@ class Noise:
         self._disturb(call, result, plan)
         return result
 
+    def quick(self, key: int, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """The result with noise where that takes few steps; NotImplemented elsewhere, and in the first run.
+
+        Small operators cost less than the Python around them: this is half of what noise costs.
+        """
+        plan = self.plans.get(key)
+        if plan is None or not plan.simple or self.exact:
+            return NotImplemented
+        pool, amplitude = self.pool, plan.amplitude
+        for position in plan.positions:
+            args[position] = pool.perturbed(args[position], amplitude)
+        result = function(*args, **kwargs)
+        if isinstance(result, torch.Tensor):
+            pool.perturb_(result, amplitude)
+        else:
+            for _, leaf in leaves(result):
+                if isinstance(leaf, torch.Tensor):
+                    pool.perturb_(leaf, amplitude)
+        return result
+
     def _inside(self, call: Call, plan: _Plan) -> Any:
         masks = self.exact.get(call.key)
         if masks and all(mask is not None and bool(mask.all()) for mask in masks):
             return call.make()
-        first = call.args[0] if call.args else None
-        if call.name in SUMS and isinstance(first, torch.Tensor) and first.numel() > LARGEST_POOL:
+        if plan.adds and isinstance(call.args[0], torch.Tensor) and call.args[0].numel() > LARGEST_POOL:
             result = call.make()
             self._disturb_sum(call, result, plan.amplitude)
         else:

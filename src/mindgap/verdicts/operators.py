@@ -6,6 +6,8 @@ import functools
 from enum import Enum
 from typing import Final
 
+from mindgap.program.graph import Node
+
 
 class Rounding(Enum):
     """Where an operator loses precision."""
@@ -120,6 +122,8 @@ FIRST_ONLY: Final = _words(
 )
 """Operators that round inside over their first argument; the others are weights or running statistics."""
 
+_DROPOUTS: Final = _words("dropout alpha_dropout feature_dropout native_dropout")
+
 SCATTERS: Final = _words("index_put scatter put _index_put_impl _unsafe_index_put")
 """Exact unless they accumulate."""
 
@@ -135,3 +139,15 @@ def rounding(op: str) -> Rounding:
     if name in ONCE:
         return Rounding.ONCE
     return Rounding.ABSOLUTE if name in ABSOLUTE else Rounding.INSIDE
+
+
+@functools.cache
+def _always_exact(op: str) -> bool:
+    return rounding(op) is Rounding.EXACT and base_name(op) not in SCATTERS
+
+
+def may_round(node: Node) -> bool:
+    """Whether the call of a node may round; dropout in evaluation mode, for one, returns its argument."""
+    if base_name(node.op) in _DROPOUTS and False in node.args[2:3]:
+        return False
+    return not _always_exact(node.op)

@@ -95,7 +95,12 @@ def _writes(op: str) -> bool:
 
 
 Hook: TypeAlias = Callable[[Call], Any]
-"""Makes a call in its own way and returns what the rest of the run shall see."""
+"""Makes a call in its own way and returns what the rest of the run shall see.
+
+One that leaves most operators as they are may say so, and they cost nothing then: `wants(node)` tells whether it has to
+make the call of a node, `keys` names single calls that it needs besides. `quick(key, function, args, kwargs)` may make
+a call without the record of it, or return NotImplemented.
+"""
 
 
 def make(call: Call) -> Any:
@@ -144,6 +149,7 @@ class ProgramRunner(Runner):
         self._program = program
         self._constants = constants
         self._executable = Executable(program, constants)
+        self._wanted: dict[Callable[[Node], bool], frozenset[int]] = {}
 
     @functools.cached_property
     def _wide(self) -> Executable:
@@ -160,10 +166,25 @@ class ProgramRunner(Runner):
     def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
         executable = self._wide if wide else self._executable
 
+        quick = getattr(hook, "quick", None)
+
         def caller(node: Node, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+            if quick is not None:
+                result = quick(node.id, function, args, kwargs)
+                if result is not NotImplemented:
+                    return result
             return hook(Call(node.op, function, args, kwargs, node.id, node.where))
 
-        return executable.run(tensors, caller=caller)
+        return executable.run(tensors, caller=caller, called=self._called(hook))
+
+    def _called(self, hook: Hook) -> frozenset[int] | None:
+        """The nodes whose calls a hook wants to make; None is all of them."""
+        wants = getattr(hook, "wants", None)
+        if wants is None:
+            return None
+        if wants not in self._wanted:
+            self._wanted[wants] = frozenset(n.id for n in self._program.nodes if _divides(n.op) or wants(n))
+        return self._wanted[wants] | getattr(hook, "keys", frozenset())
 
 
 class CallableRunner(Runner):
@@ -283,10 +304,18 @@ class Capture:
     """Keeps the first argument of chosen calls: the values that an index output points into."""
 
     hook: Hook
-    wanted: frozenset[int]
+    keys: frozenset[int]
     values: dict[int, torch.Tensor] = field(default_factory=dict)
 
+    @property
+    def wants(self) -> Callable[[Node], bool] | None:
+        return getattr(self.hook, "wants", None)
+
+    @property
+    def quick(self) -> Callable[..., Any] | None:
+        return None if self.keys else getattr(self.hook, "quick", None)
+
     def __call__(self, call: Call) -> Any:
-        if call.key in self.wanted and call.key not in self.values:
+        if call.key in self.keys and call.key not in self.values:
             self.values[call.key] = call.args[0].detach().clone()
         return self.hook(call)

@@ -25,7 +25,7 @@ def of_finding(found: Finding, platform: str, runs: int) -> str:
     if found.conclusion is Conclusion.UNJUDGED:
         return f"{found.output} differs in {_share(found)}, not judged: {found.why}"
     if found.conclusion is Conclusion.ROUNDING:
-        return _rounding(found)
+        return _rounding(found, runs)
     return _divergence(found, platform, runs)
 
 
@@ -46,13 +46,15 @@ def _hazard(found: Finding) -> str:
     return f"{found.output}: {count}, where behaviour is unspecified ({found.rule}): {reason}"
 
 
-def _rounding(found: Finding) -> str:
+def _rounding(found: Finding, runs: int) -> str:
     if found.why:
         return f"{found.output} differs in {_share(found)}: {found.why}"
     if found.kind is Kind.SIGNED_ZERO:
         return f"{found.output} differs from eager in the sign of {found.differing} zeros"
     if not found.ratio:
         return f"{found.output} differs from eager in the last bits of {_share(found)}"
+    if not runs:
+        return f"{found.place} is within {times(found.ratio)} units in the last place of float64, which is rounding"
     return f"{found.place} is off by {times(found.ratio)} times what rounding explains, which is rounding"
 
 

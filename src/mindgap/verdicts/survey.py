@@ -65,6 +65,9 @@ class _Surveyor:
             self.plain = self.run(Call.make)
         reference, problem = self.reference()
         floors = self.floors({})
+        if not self.runs:  # float64 alone
+            found = {name: self.surveyed(name, floors[name], reference.get(name), problem) for name in self.plain}
+            return self.concluded(found)
         exact = None
         if any(floor.moved or floor.condition > ILL / 4 for floor in floors.values()):
             exact = self.stepwise()
@@ -74,7 +77,9 @@ class _Surveyor:
             outputs, _ = exact or self.stepwise()
             found = {name: _with_stepwise(item, outputs.get(name)) for name, item in found.items()}
         found = self.with_hazards(found)
-        found = self.with_amplifier(found, floors)
+        return self.concluded(self.with_amplifier(found, floors))
+
+    def concluded(self, found: dict[str, Surveyed]) -> Survey:
         values = tuple(item for name, item in found.items() if name not in self.outputs)
         rules = {rule: next(iter(calls.values())) for rule, calls in self.watch.matched.items()}
         if any(DENORMAL_FLUSH in item.hazards for item in found.values()):

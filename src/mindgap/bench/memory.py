@@ -1,0 +1,102 @@
+"""How much memory it takes to judge a very large output."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+
+from mindgap.bench.measurement import Measurement
+from mindgap.pipeline import environment
+from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.tensors import NamedTensor
+from mindgap.verdicts import compare, elements
+from mindgap.verdicts.judge import judge
+from mindgap.verdicts.surveyed import Survey, Surveyed
+
+ELEMENTS: Final = 1 << 29
+"""2 GB of float32."""
+_PIECE: Final = 1 << 22
+
+
+def measure(tell: Callable[[str, str], None], elements: int = ELEMENTS, chunk: int | None = None) -> Measurement:
+    """Judge one output with a single wrong element in a fresh process and watch its private memory."""
+    tell("memory", f"an output of {elements * 4 / 2**30:.3g} GB, with reference and floor beside it")
+    with tempfile.TemporaryDirectory(prefix="mindgap-memory-") as folder:
+        command = [sys.executable, "-m", "mindgap.bench.memory", folder, str(elements), str(chunk or 0)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    conclusion, worst, extra, seconds = done.stdout.split()
+    row = {
+        "output_mb": elements * 4 // 2**20,
+        "verdict": conclusion,
+        "worst": worst,
+        "extra_mb": round(float(extra)),
+        "seconds": round(float(seconds), 1),
+    }
+    return Measurement(
+        name="memory",
+        what="private memory of the judging process beyond what it had before; tensors that workers return are mapped",
+        on=f"one float32 output of {row['output_mb']} MB, two platforms, one wrong element in the middle",
+        rows=(row,),
+        conclusion=f"judged within {row['extra_mb']} MB extra (target for 2 GB: 1 GB); "
+        f"the wrong element was {'found' if worst == f'output[{elements // 2}]' else 'NOT found'}",
+        versions=environment(),
+    )
+
+
+def _judge(folder: Path, count: int, chunk: int) -> None:
+    """What the fresh process does: prints conclusion, place, extra megabytes and seconds."""
+    if chunk:
+        compare.CHUNK = elements.CHUNK = chunk  # type: ignore[attr-defined, misc]
+    eager, candidate = _mapped(folder / "e", count, "float32", 1.0), _mapped(folder / "c", count, "float32", 1.0000001)
+    candidate[count // 2] = 3.0
+    reference, spread = _mapped(folder / "r", count, "float64", 1.0), _mapped(folder / "s", count, "float32", 1e-7)
+    survey = Survey((Surveyed("output", "float32", reference, spread),), runs=8)
+    outcomes = [
+        Outcome(name, Status.OK, Stage.RUN, outputs=(NamedTensor("output", tensor),))
+        for name, tensor in (("eager", eager), ("candidate", candidate))
+    ]
+    before = _private_mb()
+    peak = [before]
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.002):
+            peak.append(_private_mb())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    start = time.perf_counter()
+    verdict = judge(outcomes[0], outcomes[1:], survey)["candidate"]
+    seconds = time.perf_counter() - start
+    done.set()
+    thread.join()
+    worst = (verdict.worst or "").replace(" ", "")
+    sys.stdout.write(f"{verdict.conclusion.value} {worst} {max(peak) - before} {seconds}\n")
+
+
+def _mapped(path: Path, count: int, dtype: str, value: float) -> torch.Tensor:
+    """A tensor in a file, as workers hand them over."""
+    array = np.memmap(path, dtype, "w+", shape=(count,))
+    for low in range(0, count, _PIECE):
+        array[low : low + _PIECE] = value
+    return torch.from_numpy(array)
+
+
+def _private_mb() -> float:
+    """Memory that is this process's own; mapped files are not."""
+    text = Path("/proc/self/status").read_text()
+    lines = dict(line.split(":", 1) for line in text.splitlines())
+    return int(lines["RssAnon"].split()[0]) / 1024
+
+
+if __name__ == "__main__":
+    _judge(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
