@@ -18,7 +18,7 @@ def test_every_command_has_help_that_teaches() -> None:
         assert name in text and len(text) > 300, name
 
 
-@pytest.mark.parametrize("page", ["commands.md", "unspecified.md"])
+@pytest.mark.parametrize("page", ["commands.md", "mutations.md", "unspecified.md"])
 def test_the_generated_pages_are_current(page: str) -> None:
     assert (ROOT / "docs" / page).read_text() == pages()[page], "run: make reference"
 

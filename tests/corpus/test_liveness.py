@@ -59,10 +59,17 @@ def test_a_zero_scale_is_a_dead_branch() -> None:
         lambda x: torch.zeros_like(x) + x,
         lambda x: x.mean().expand(5) * 2,
         lambda x: x.mean().exp().expand_as(x) * x,
+        lambda x: x[:, None].softmax(1) * x,
+        lambda x: nn.functional.layer_norm(x[..., None], (1,)) + x[..., None],
+        lambda x: torch.cat([x, x.clone().zero_()]) + 1,
     ],
 )
 def test_masks_initial_states_and_expanded_scalars_are_alive(model: object) -> None:
     assert watch(model).alive
+
+
+def test_a_saturated_softmax_is_dead() -> None:
+    assert watch(lambda x: (x * 1e6).softmax(-1)[:, :2]).constant == 1
 
 
 def test_nan_and_overflow_are_poison() -> None:

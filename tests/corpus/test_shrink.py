@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from mindgap.corpus.shrink import shallow, shrink, with_sections
+import pytest
+
+from mindgap.corpus.shrink import completed, shallow, shrink, with_sections
 
 PUBLISHED = {
     "model_type": "made-up",
@@ -66,3 +68,34 @@ def test_stages_that_are_counted_as_layers_are_all_kept() -> None:
 
 def test_an_open_head_width_gets_a_number() -> None:
     assert shrink({"head_dim": None, "num_attention_heads": 32})["head_dim"] == 16
+
+
+def test_rotary_sections_follow_the_part_that_is_rotated() -> None:
+    half = {"num_key_value_heads": 8, "head_dim": 128, "rope_parameters": {"partial_rotary_factor": 0.5}}
+    assert with_sections({"text_config": half})["text_config"]["rope_parameters"]["mrope_section"] == [2, 1, 1]
+    latent = {"qk_rope_head_dim": 64, "qk_nope_head_dim": 64, "rope_parameters": {"partial_rotary_factor": 0.5}}
+    assert shrink(latent)["rope_parameters"]["partial_rotary_factor"] == pytest.approx(8 / 24)
+
+
+def test_chosen_layers_exist_and_are_as_many_as_before() -> None:
+    small = shrink({"num_hidden_layers": 12, "out_indices": [3, 5, 7, 11], "out_features": ["stage3"]})
+    assert small == {"num_hidden_layers": 5, "out_indices": [1, 2, 3, 4]}
+    stages = {"depths": [2, 2, 6, 2], "num_layers": 4, "out_indices": [1, 2, 3, 4]}
+    assert shrink(stages)["out_indices"] == [1, 2, 3, 4]
+    assert shrink({"vision_feature_layer": [24, 18]})["vision_feature_layer"] == [1, 0]
+
+
+def test_widths_that_are_products_stay_so() -> None:
+    mamba = shrink({"hidden_size": 4096, "expand": 2, "num_heads": 128, "head_dim": 64})
+    assert mamba["hidden_size"] * mamba["expand"] == mamba["num_heads"] * mamba["head_dim"]
+    assert shrink({"embed_dim": 96, "num_heads": [3, 6, 12, 24]})["embed_dim"] == 48
+
+
+def test_a_part_that_a_model_does_without_stays_out() -> None:
+    assert shrink({"qk_rope_head_dim": 0})["qk_rope_head_dim"] == 0
+
+
+def test_open_numbers_are_completed() -> None:
+    small = completed({"model_type": "xmod", "default_language": None, "decoder_hidden_size": None, "label": None})
+    assert small["default_language"] == "en_XX" and small["decoder_hidden_size"] == 64 and small["label"] is None
+    assert completed({"num_hidden_layers": 12, "out_indices": [12]})["out_indices"] == [1, 2, 3, 4]

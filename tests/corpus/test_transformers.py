@@ -43,6 +43,33 @@ def test_two_towers_are_fed_both() -> None:
     assert set(run("transformers:clip")[1]) == {"input_ids", "pixel_values"}
 
 
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ("transformers:llama4:Llama4ForCausalLM", {"input_ids"}),  # made from the text part of its type
+        ("transformers:pix2struct", {"flattened_patches", "decoder_input_ids"}),
+        ("transformers:siglip2_vision_model", {"pixel_values", "pixel_attention_mask", "spatial_shapes"}),
+        ("transformers:metaclip_2", {"input_ids", "pixel_values"}),  # asked for by a failure
+        ("transformers:beit:BeitForSemanticSegmentation", {"pixel_values"}),  # wants four layers' results
+        ("transformers:xmod", {"input_ids"}),  # wants a language
+    ],
+)
+def test_inputs_and_numbers_that_a_configuration_leaves_open(spec: str, wanted: set[str]) -> None:
+    assert set(run(spec)[1]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("transformers:bark:BarkModel", "has no forward"),
+        ("transformers:sam2_video:Sam2VideoModel", "keeps a session between frames"),
+    ],
+)
+def test_what_is_not_a_function_of_tensors_says_so(spec: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        load(Source(spec))
+
+
 def test_seed_and_dtype() -> None:
     _, first, left = run("transformers:bert", seed=1)
     _, again, same = run("transformers:bert", seed=1)
@@ -82,7 +109,8 @@ def test_a_model_that_stays_too_large_is_refused(monkeypatch: pytest.MonkeyPatch
     from mindgap.corpus import transformers
 
     monkeypatch.setattr(transformers, "_RECIPES", (dict,))
-    with pytest.raises(ModelError, match="more than 80000000"):
+    monkeypatch.setattr(transformers, "MOST_PARAMETERS", 1000)
+    with pytest.raises(ModelError, match="more than 1000"):
         load(Source("transformers:bert"))
 
 

@@ -18,7 +18,21 @@ EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 2, 3, 130
 
 def make_app() -> typer.Typer:
     """The `mindgap` command with all its sub-commands."""
-    from mindgap.cli import bench, check, corpus, platforms, rules, save
+    from mindgap.cli import (
+        bench,
+        check,
+        corpus,
+        explain,
+        export,
+        hunt,
+        merge,
+        pack,
+        platforms,
+        rules,
+        run,
+        save,
+        variants,
+    )
 
     app = typer.Typer(
         name="mindgap",
@@ -30,10 +44,17 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.command("check", help=check.__doc__)(check.command)
+    app.command("explain", help=explain.__doc__)(explain.command)
+    app.command("hunt", help=hunt.__doc__)(hunt.command)
+    app.command("pack", help=pack.__doc__)(pack.command)
+    app.command("run", help=run.__doc__)(run.command)
+    app.command("merge", help=merge.__doc__)(merge.command)
+    app.command("export", help=export.__doc__)(export.command)
     app.command("platforms", help=platforms.__doc__)(platforms.command)
     app.command("rules", help=rules.__doc__)(rules.command)
     app.command("save", help=save.__doc__)(save.command)
     app.add_typer(corpus.app, name="corpus", help=corpus.__doc__)
+    app.add_typer(variants.app, name="variants", help=variants.__doc__)
     app.add_typer(bench.app, name="bench", help=bench.__doc__)
 
     @app.callback(invoke_without_command=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,36 @@ def memory(
     _show(lambda tell: measure(tell, megabytes << 18), as_json, output)
 
 
+@app.command("explain")
+def explain(
+    folder: Annotated[Path, typer.Option(help="A folder of cases with its truth.json.")] = Path("cases"),
+    on: Annotated[list[str] | None, typer.Option(help="Platforms; all that diverge by default.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Names of cases; all by default.")] = None,
+    budget: Annotated[float, typer.Option(help="Seconds for each reduction.", min=1)] = 60.0,
+    keep: Annotated[Path | None, typer.Option(help="Rows that were made; a second run goes on.")] = None,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> None:
+    """How explanations do on real differences: located, reduced to a few operators, proven by a script."""
+    from mindgap.bench.explain import measure
+
+    _show(lambda tell: measure(tell, folder, on or (), only or (), budget, keep), as_json, output)
+
+
+@app.command("quality")
+def quality(
+    count: Annotated[int, typer.Option(help="Variants with one planted fault each.", min=1)] = 200,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same variants and faults.")] = 0,
+    keep: Annotated[Path | None, typer.Option(help="Rows that were made; a second run goes on.")] = None,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> None:
+    """How well explanations find planted faults: ten kinds of them, in variants of real models."""
+    from mindgap.bench.quality import measure
+
+    _show(lambda tell: measure(tell, count, seed, keep), as_json, output)
+
+
 @app.command("verdicts")
 def verdicts(rounds: Rounds = 5, as_json: AsJson = False, output: Output = None) -> None:
     """What a verdict costs: noise, survey and judgement as multiples of one plain run."""
@@ -94,6 +125,33 @@ def corpus(
     from mindgap.bench.corpus import measure
 
     _show(lambda tell: measure(tell, models, jobs), as_json, output)
+
+
+@app.command("synthesis")
+def synthesis(
+    variants: Annotated[int, typer.Option(help="Variants that reach is counted over.", min=100)] = 20_000,
+    executed: Annotated[int, typer.Option(help="Variants that really run on eager.", min=50)] = 5_000,
+    long: Annotated[int, typer.Option(help="Variants that memory is watched over.", min=100)] = 100_000,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> None:
+    """How fast variants are made, what an edit costs by graph size, what they reach, and the share that runs."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # kernels warn of what variants do on purpose
+    from mindgap.bench.synthesis import measure
+
+    _show(lambda tell: measure(tell, variants, executed, long), as_json, output)
+
+
+@app.command("hunt")
+def hunt(
+    variants: Annotated[int, typer.Option(help="Variants of each campaign.", min=50)] = 400,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> None:
+    """How fast a campaign is: variants a second through eager, eager@scalar and float64, one and two at a time."""
+    from mindgap.bench.hunt import measure
+
+    _show(lambda tell: measure(tell, variants), as_json, output)
 
 
 def _show(measure: Callable[[Callable[[str, str], None]], Measurement], as_json: bool, output: Path | None) -> None:

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from mindgap.cli import make_app
 from mindgap.records.files import write_whole
 from mindgap.report.reference import commands_markdown, rules_markdown
+from mindgap.report.variants import mutations_markdown
+from mindgap.variants.registry import registered
 
 
 def command_names() -> list[str]:
@@ -36,7 +38,11 @@ def helps() -> dict[str, str]:
 
 def pages() -> dict[str, str]:
     """The generated pages by file name."""
-    return {"commands.md": commands_markdown(helps()), "unspecified.md": rules_markdown()}
+    return {
+        "commands.md": commands_markdown(helps()),
+        "mutations.md": mutations_markdown(registered()),
+        "unspecified.md": rules_markdown(),
+    }
 
 
 if __name__ == "__main__":

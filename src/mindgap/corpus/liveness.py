@@ -16,8 +16,11 @@ import torch
 
 from mindgap.program.graph import Node, Program, Tensors, leaves, references
 
-_BORROWS_A_SHAPE: Final = re.compile(r"_like\.|\.new_|aten\.(zeros|ones|full|empty|arange|eye|scalar_tensor)\.")
-
+_BORROWS_A_SHAPE: Final = re.compile(
+    r"_like\.|\.new_|aten\.(zeros|ones|full|empty|arange|eye|scalar_tensor|zero_|fill_)\."
+)
+_SHARES_OUT: Final = re.compile(r"aten\.(_?softmax|_?log_softmax)\.")
+"""Operators whose result is always the same along an axis with one element."""
 
 _FIRST_ALONE: Final = re.compile(r"aten\.(expand|view|reshape|type)_as\.")
 """Operators whose second argument lends its shape or dtype, never its numbers."""
@@ -95,7 +98,7 @@ class Watch:
                 continue
             elif not _same(tensor):
                 continue
-            elif expanded:
+            elif expanded or _has_no_choice(node, tensor):
                 self._single.add(node.id)
                 continue
             elif blank:
@@ -119,6 +122,13 @@ def _floating(result: Any) -> Iterator[torch.Tensor]:
 def _same(tensor: torch.Tensor) -> bool:
     low, high = torch.aminmax(tensor.float() if tensor.element_size() == 1 else tensor)
     return bool(low == high)
+
+
+def _has_no_choice(node: Node, result: torch.Tensor) -> bool:
+    """Whether a single element was shared out or normalised: the result is the same whatever came in."""
+    if _SHARES_OUT.match(node.op):
+        return result.shape[node.args[1]] == 1
+    return node.op.startswith("aten.layer_norm.") and math.prod(node.args[1]) == 1
 
 
 def _literals(node: Node) -> Iterator[Any]:

@@ -20,7 +20,12 @@ EDGE_CHANNELS: Final = 4
 RELATIONS: Final = 3
 
 _GRAPH_WIDE: Final = ("batch", "batch_index")
-_PASSED_ON: Final[tuple[dict[str, Any], ...]] = ({"add_self_loops": False}, {})
+_DEGREES: Final = {
+    "aggregators": ["mean", "max"],
+    "scalers": ["identity", "amplification"],
+    "deg": torch.tensor([0, 3, 4, 5]),
+}
+_PASSED_ON: Final[tuple[dict[str, Any], ...]] = ({"add_self_loops": False}, {}, _DEGREES)
 """For models that hand the rest to their convolutions: loops are added after a selection whose size depends on
 data, which no program can hold."""
 
@@ -61,10 +66,10 @@ def settings(width: int) -> dict[str, Any]:
         "edge_attr_emb_dim": 4, "num_nodes": NODES, "embedding_dim": CHANNELS, "num_timesteps": 2, "depth": 2,
         "num_blocks": 2, "num_bilinear": 4, "num_spherical": 3, "num_radial": 3, "int_emb_size": 8, "basis_emb_size": 4,
         "out_emb_channels": 8, "hidden_node_channels": 8, "hidden_edge_channels": 8, "num_classes": 4,
-        "nn": _two_layers(width), "mlp_h": _two_layers(width, 3), "mlp_f": _two_layers(width + 3),
-        "mlp_g": _two_layers(CHANNELS), "first_aggr": True, "aggregators": ["mean", "max"],
-        "add_self_loops": False, "scalers": ["identity", "amplification"], "deg": torch.tensor([0, 3, 4, 5]),
-        "mode": "cat",
+        # What reads an edge's own features gives a matrix for it.
+        "nn": _two_layers(width, CHANNELS**2 if width == EDGE_CHANNELS else CHANNELS), "mlp_h": _two_layers(width, 3), "mlp_f": _two_layers(width + 3),
+        "mlp_g": _two_layers(CHANNELS), "first_aggr": True,
+        "add_self_loops": False, "mode": "cat", **_DEGREES,
     }  # fmt: skip
 
 
@@ -97,8 +102,14 @@ def _attempts(kind: type[torch.nn.Module], seed: int) -> Iterator[Attempt]:
             continue
         call = signatures.arguments(kind.forward, {**given, **dense}, optional)
         for width in (CHANNELS, 2 * CHANNELS, EDGE_CHANNELS):
-            for passed_on in _PASSED_ON if signatures.takes_any(kind.__init__) else ({},):
+            for passed_on in _PASSED_ON if _passes_on(kind) else ({},):
                 yield Attempt(_builder(kind, width, bool(optional), passed_on), (), call)
+
+
+def _passes_on(kind: type[torch.nn.Module]) -> bool:
+    """Whether it hands what it does not know to the convolutions inside it; a convolution itself takes no more."""
+    nn = library.import_library("torch_geometric.nn", GraphModel.extra)
+    return signatures.takes_any(kind.__init__) and not issubclass(kind, nn.MessagePassing)
 
 
 def _builder(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -16,11 +18,12 @@ from mindgap.errors import ModelError
 from mindgap.records.source import Source
 
 PREFIX: Final = "transformers:"
-MOST_PARAMETERS: Final = 80_000_000
+MOST_PARAMETERS: Final = 200_000_000
 """A configuration that could not be made tiny is used only when the model stays below this."""
 _RECIPES: Final[tuple[Callable[[Any], dict[str, Any]], ...]] = (
     shrink.shrink,
     shrink.with_sections,
+    shrink.completed,
     shrink.shallow,
     dict,
 )
@@ -72,7 +75,24 @@ def _find(transformers: Any, kind: str, head: str) -> tuple[Any, Any]:
             cause=f"it has {', '.join(heads)}",
             hint=f"did you mean transformers:{kind}:{found}?" if found else None,
         )
-    return transformers.AutoConfig.for_model(kind).__class__, getattr(transformers, name)
+    return _classes(transformers, kind, name)
+
+
+def _classes(transformers: Any, kind: str, name: str) -> tuple[Any, Any]:
+    """The classes of a head and of the configuration that it is made from: one part of the type's, at times."""
+    auto = transformers.models.auto
+    of_type = transformers.AutoConfig.for_model(kind).__class__
+    try:
+        model_class = getattr(transformers, name)
+    except AttributeError:  # listed, and not exported by the package itself
+        folder = auto.configuration_auto.model_type_to_module_name(kind)
+        module = importlib.import_module(f"transformers.models.{folder}")
+        try:
+            model_class = auto.auto_factory.getattribute_from_module(module, name)
+        except ValueError as error:
+            raise ModelError(f"transformers lists {name} for {kind} and does not have it") from error
+    wanted = getattr(model_class, "config_class", None)
+    return (of_type if wanted is None or issubclass(of_type, wanted) else wanted), model_class
 
 
 _TABLES_BY_DOMAIN: Final = (
@@ -134,6 +154,7 @@ def short_name(class_name: str) -> str:
 def _first_that_runs(config_class: Any, model_class: Any, source: Source) -> tuple[torch.nn.Module, dict[str, Any]]:
     """The smallest configuration with the likeliest inputs that really runs."""
     failure: Exception | None = None
+    _require_tensors(model_class, source.spec)
     for recipe in _RECIPES:
         try:
             config = _configured(config_class, recipe)
@@ -152,10 +173,20 @@ def _first_that_runs(config_class: Any, model_class: Any, source: Source) -> tup
     ) from failure
 
 
+def _require_tensors(model_class: Any, spec: str) -> None:
+    """Raises ModelError for classes that are no functions of tensors."""
+    if model_class.forward is torch.nn.Module.forward:
+        raise ModelError(f"{spec} has no forward", cause="it joins models that are called one after the other")
+    if "inference_session" in inspect.signature(model_class.forward).parameters:
+        raise ModelError(f"{spec} keeps a session between frames", cause="it is not a function of tensors")
+
+
 def first_fitting_call(model: torch.nn.Module, config: Any, seed: int) -> dict[str, Any]:
     """The likeliest inputs that a model accepts; raises ModelError when none does."""
     failure: Exception | None = None
-    for call in model_inputs.calls(model, config, seed):
+    calls = model_inputs.calls(model, config, seed)
+    call = next(calls, None)
+    while call is not None:
         try:
             torch.manual_seed(seed)
             with torch.no_grad():
@@ -163,6 +194,7 @@ def first_fitting_call(model: torch.nn.Module, config: Any, seed: int) -> dict[s
             return call
         except Exception as error:  # a wrong guess raises whatever the model's code raises
             failure = failure or error
+            call = model_inputs.with_named(model, config, seed, call, str(error)) or next(calls, None)
     name = type(model).__name__
     raise ModelError(
         f"no inputs could be made for {name}",
@@ -172,7 +204,14 @@ def first_fitting_call(model: torch.nn.Module, config: Any, seed: int) -> dict[s
 
 
 def _configured(config_class: Any, recipe: Callable[[Any], dict[str, Any]]) -> Any:
-    settings = recipe(config_class().to_dict())
+    published = config_class().to_dict()
+    if recipe is shrink.completed:
+        published |= {
+            name: part().to_dict()
+            for name, part in getattr(config_class, "sub_configs", {}).items()
+            if published.get(name, ...) is None and hasattr(part, "to_dict")
+        }
+    settings = recipe(published)
     try:
         config = config_class.from_dict(settings)
     except Exception:  # private entries are derived ones, which some classes do not take back
@@ -204,6 +243,7 @@ def _build(model_class: Any, config: Any, seed: int) -> torch.nn.Module:
     if count > MOST_PARAMETERS:
         raise ModelError(f"{model_class.__name__} has {count} parameters, more than {MOST_PARAMETERS}")
     torch.manual_seed(seed)
-    model: torch.nn.Module = model_class(config)
+    with weights.undrawn():
+        model: torch.nn.Module = model_class(config)
     weights.enliven(model, seed)
     return model.eval()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -27,9 +28,16 @@ SETTINGS: Final[dict[str, Any]] = {
     "image_patch_size": 16, "window_size": 4, "dim_conv_stem": 16,
 }  # fmt: skip
 """Small values by parameter name."""
-STAGES: Final[dict[str, Any]] = {"dim": (32, 64), "depth": (1, 1), "heads": (2, 2), "window_size": (4, 4)}
-"""For architectures whose widths come in a list, one for each stage."""
-SIZES: Final = ((64, 16), (64, 8), (224, 32), (256, 16))
+STAGES: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"dim": (32, 64), "depth": (1, 1), "heads": (2, 2), "window_size": (4, 4)},
+    {"depth": (1, 1), "window_size": 7},
+    {"depth": (1, 1), "heads": (2, 2)},
+)
+"""For architectures whose depths, and widths or heads, come in a list, one for each stage."""
+OFTEN_OPTIONAL: Final = {"depth", "heads", "mlp_dim", "image_size", "patch_size"}
+"""Settings that some classes declare as optional and still want."""
+SIZES: Final = ((64, 16), (64, 8), (224, 32), (256, 16), (144, 16))
 """Image and patch sizes to try."""
 
 
@@ -95,13 +103,13 @@ def _attempts(kind: type[torch.nn.Module], seed: int) -> Iterator[Attempt]:
     takes = signatures.parameters(kind.__init__)
     wanted = {"dim_head", "channels", "dim_conv_stem", "stages", "lg_enc_depth", *signatures.required(kind.__init__)}
     wanted |= {name for name in takes if name.endswith(("_heads", "_mlp_dim"))}
-    for size, patch in SIZES:
-        for lists in ({}, STAGES):
+    for names in (wanted, wanted | OFTEN_OPTIONAL):
+        for (size, patch), lists in itertools.product(SIZES, STAGES):
             values = {**SETTINGS, **lists, "image_size": size, "patch_size": patch}
             if "ndim" in takes or "input_shape" in takes:
                 values["patch_size"] = values["image_patch_size"] = (patch, patch)
                 values["input_shape"] = (size, size)
-            given = signatures.arguments(kind.__init__, values, wanted)
+            given = signatures.arguments(kind.__init__, values, names)
             for shape in _shapes(takes, size):
                 call = (floats(seed, "image", shape),)
                 yield Attempt(lambda given=given: kind(**given), call)  # type: ignore[misc]

@@ -53,6 +53,11 @@ def read(path: Path, entries: Sequence[Entry]) -> list[torch.Tensor]:
     return [_view(buffer, meta, offset) for meta, offset in entries]
 
 
+def tensor_of(values: bytes, meta: TensorMeta) -> torch.Tensor:
+    """A tensor from its raw values; raises MindgapError when they are not those of such a tensor."""
+    return _view(np.frombuffer(bytearray(values), dtype=np.uint8), meta, 0)
+
+
 def _view(buffer: np.ndarray[Any, np.dtype[np.uint8]], meta: TensorMeta, offset: int) -> torch.Tensor:
     dtype = DTYPES[meta.dtype]
     count = int(np.prod(meta.shape, dtype=np.int64))

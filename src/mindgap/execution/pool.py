@@ -63,6 +63,13 @@ class Pool:
         self._workers.clear()
         self.scratch.remove()
 
+    def interrupt(self) -> None:
+        """End every process now; the threads that wait for them are told that they died."""
+        with self._lock:
+            workers = list(self._workers.values())
+        for worker in workers:
+            worker.interrupt()
+
     def warm(self, spec: PlatformSpec) -> None:
         """Start a worker without waiting until it is ready."""
         with self._lock:
@@ -163,6 +170,17 @@ class Pool:
             return Outcome(spec.name, Status.ERROR, Stage.LOAD, answer["message"], answer["internal"])
         return self._outcome(spec, answer["result"], answer["log_tail"], file)
 
+    def batch(self, spec: PlatformSpec, request: Mapping[str, Any], on_item: Callable[[int, Any], None]) -> int | Death:
+        """Have many items done in one request; says how much memory (MB) the worker has come to hold."""
+        answer = self._ask(spec, request, on_item=on_item)
+        if isinstance(answer, Death):
+            return answer
+        if "refused" in answer:
+            raise _error_from(answer["refused"])
+        if "internal" in answer:
+            raise RuntimeError(answer["internal"])
+        return int(answer["result"]["resident_mb"])
+
     def _outcome(self, spec: PlatformSpec, result: Mapping[str, Any], log: str, file: Path) -> Outcome:
         status = Status(result["status"])
         outputs: tuple[NamedTensor, ...] = ()
@@ -212,13 +230,14 @@ class Pool:
         spec: PlatformSpec,
         request: Mapping[str, Any],
         on_stage: Callable[[Stage], None] | None = None,
+        on_item: Callable[[int, Any], None] | None = None,
     ) -> dict[str, Any] | Death:
         with self._lock:
             lock = self._locks.setdefault(spec.name, threading.Lock())
         with lock:
             with self._lock:
                 worker = self._worker(spec)
-            return worker.ask(request, on_stage)
+            return worker.ask(request, on_stage, on_item)
 
     def _worker(self, spec: PlatformSpec) -> WorkerProcess:
         worker = self._workers.get(spec.name)

@@ -39,6 +39,8 @@ class Death:
     message: str
     stage: Stage
     log_tail: str
+    outside: bool = False
+    """Ended by SIGKILL, which no program sends to itself: by the kernel for lack of memory, or by somebody."""
 
 
 class WorkerProcess:
@@ -73,16 +75,22 @@ class WorkerProcess:
         self._started = False
 
     def ask(
-        self, request: Mapping[str, Any], on_stage: Callable[[Stage], None] | None = None
+        self,
+        request: Mapping[str, Any],
+        on_stage: Callable[[Stage], None] | None = None,
+        on_item: Callable[[int, Any], None] | None = None,
     ) -> dict[str, Any] | Death:
-        """Send a request and wait for its answer, or for the worker's death."""
+        """Send a request and wait for its answer, or for the worker's death.
+
+        A batch reports each of its items when it is done; the time limit then holds for each item.
+        """
         if not self._started:
             start = {"do": "start", "spec": self.spec.to_message(), "import_paths": self._import_paths}
-            answer = self._exchange(start, START_TIMEOUT_S, Stage.LOAD, None)
+            answer = self._exchange(start, START_TIMEOUT_S, Stage.LOAD, None, None)
             if isinstance(answer, Death) or "result" not in answer:
                 return answer
             self._started = True
-        return self._exchange(request, self.spec.limits.wall_s, Stage.LOAD, on_stage)
+        return self._exchange(request, self.spec.limits.wall_s, Stage.LOAD, on_stage, on_item)
 
     def _exchange(
         self,
@@ -90,6 +98,7 @@ class WorkerProcess:
         wall_s: float,
         stage: Stage,
         on_stage: Callable[[Stage], None] | None,
+        on_item: Callable[[int, Any], None] | None,
     ) -> dict[str, Any] | Death:
         mark = self._log_size() if self._started else 0  # an interpreter may fail before it is first asked
         deadline = time.monotonic() + wall_s
@@ -103,6 +112,11 @@ class WorkerProcess:
                     stage = Stage(message["stage"])
                     if on_stage is not None:
                         on_stage(stage)
+                    continue
+                if "item" in message:
+                    stage, deadline = Stage.LOAD, time.monotonic() + wall_s
+                    if on_item is not None:
+                        on_item(message["item"], message["result"])
                     continue
                 self._trim_log()
                 answer: dict[str, Any] = message["answer"]
@@ -120,13 +134,17 @@ class WorkerProcess:
             self.kill()
             raise
 
+    def interrupt(self) -> None:
+        """End the process from another thread than the one that waits for it, which then buries it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def kill(self) -> None:
         """End the process and everything that it started, now: nothing in it is worth waiting for."""
         if not self.alive:
             return
         self.alive = False
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self.interrupt()
         self._process.wait()
         for descriptor in (self._requests, self._answers):
             if descriptor >= 0:
@@ -141,7 +159,7 @@ class WorkerProcess:
         log = self._log_since(mark)
         self.kill()
         status, message = _cause_of_death(code, self.spec, log)
-        return Death(status, message, stage, log)
+        return Death(status, message, stage, log, outside=code == -signal.SIGKILL)
 
     def _log_size(self) -> int:
         return self._log.stat().st_size if self._log.exists() else 0

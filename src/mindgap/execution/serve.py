@@ -18,6 +18,8 @@ import torch
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import MindgapError, NoSpace
 from mindgap.execution import arena
+from mindgap.execution.batch import Job, Question
+from mindgap.execution.serve_batch import Weights, failure, judge_question, one_run, run_job
 from mindgap.execution.subject import Subject
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, Task
 from mindgap.platforms.messages import first_cause
@@ -34,6 +36,7 @@ class Server:
         self._report = report
         self._platform: Platform | None = None
         self._limits = Limits()
+        self._weights = Weights()
 
     def serve(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to one request; what goes wrong is part of it."""
@@ -99,13 +102,7 @@ class Server:
         except NoSpace:
             raise
         except Exception as error:
-            sys.stderr.write(traceback.format_exc())
-            return {
-                "status": platform.status_of(error, clock.current).value,
-                "stage": clock.current.value,
-                "message": str(error) if isinstance(error, MindgapError) else first_cause(error),
-                "seconds": clock.seconds,
-            }
+            return {**failure(platform, error, clock), "seconds": clock.seconds}
         return {
             "status": Status.OK.value,
             "stage": Stage.RUN.value,
@@ -119,25 +116,44 @@ class Server:
             ],
         }  # fmt: skip
 
+    def do_batch(self, jobs: list[Mapping[str, Any]], files: list[str], runs: int) -> dict[str, Any]:
+        """Run many programs; each is reported when it is done, so that a death costs only the one at hand."""
+        platform = self._require_platform()
+
+        def one(number: int) -> dict[str, Any]:
+            job, file = Job(**jobs[number]), Path(files[number])
+            return run_job(platform, job, runs, file, self._weights, lambda s: self._report({"stage": s.value}))
+
+        return self._each(len(jobs), one)
+
+    def do_judge(self, questions: list[Mapping[str, Any]]) -> dict[str, Any]:
+        """Judge many programs whose outputs lie in files."""
+
+        def one(number: int) -> list[dict[str, Any]]:
+            return judge_question(Question.from_message(questions[number]), self._weights)
+
+        return self._each(len(questions), one)
+
+    def _each(self, count: int, one: Callable[[int], Any]) -> dict[str, Any]:
+        """Every item has the whole limit of CPU time for itself."""
+        for number in range(count):
+            self._grant_cpu_time()
+            self._report({"item": number, "result": one(number)})
+        return {"resident_mb": _resident_mb()}
+
     def _run(
         self, platform: Platform, subject: Subject, program_only: bool, runs: int, clock: StageClock
     ) -> tuple[Prepared, list[NamedTensor], bool | None]:
         task, fallback = self._task(platform, subject, program_only, clock)
         prepared = platform.prepare(task, clock)
-        outputs = self._one_run(prepared, task, clock)
+        outputs = one_run(prepared.run, task, clock)
         if fallback:
             prepared.note = "; ".join(filter(None, [fallback, prepared.note]))
         stable = None
         for _ in range(runs - 1):
-            again = self._one_run(prepared, task, clock)
+            again = one_run(prepared.run, task, clock)
             stable = (stable is not False) and same_outputs(outputs, again)
         return prepared, outputs, stable
-
-    def _one_run(self, prepared: Prepared, task: Task, clock: StageClock) -> list[NamedTensor]:
-        tensors = task.inputs.copies()
-        torch.manual_seed(task.seed)
-        with clock(Stage.RUN):
-            return prepared.run(tensors)
 
     def _task(self, platform: Platform, subject: Subject, program_only: bool, clock: StageClock) -> tuple[Task, str]:
         """The user's own source where this platform can run it, otherwise the program."""

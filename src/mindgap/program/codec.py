@@ -13,13 +13,14 @@ import torch
 
 from mindgap.errors import CorruptProgram, FutureProgram, ProgramError
 from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, Tensors, digest
-from mindgap.program.made import Held, Made, Recipe, recreate
+from mindgap.program.made import Held, Made, Planted, Recipe, Whole, recreate
 from mindgap.program.validate import check_references
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta, with_stride
 
 MAGIC: Final = "mindgap.program"
-VERSION: Final = 1
+VERSION: Final = 2
+"""2 adds whole and planted numbers; files of format 1 are read as ever."""
 COMPRESSION: Final = 9  # of zlib: a graph of 70 nodes takes 3 KB and half a millisecond
 MOST_CONTENT: Final = 128 << 20
 """Bytes of a program's content; more is a file made to fill the memory."""
@@ -160,6 +161,10 @@ def _packed(recipe: Recipe | None, name: str, held: dict[bytes, int]) -> Any:
         return held.setdefault(recipe.values, len(held))
     if isinstance(recipe, Made):
         return [recipe.seed, "" if recipe.stream == name else recipe.stream, recipe.low, recipe.high]
+    if isinstance(recipe, Whole):
+        return ["whole", recipe.seed, recipe.stream, recipe.low, recipe.high]
+    if isinstance(recipe, Planted):
+        return ["planted", _packed(recipe.ground, name, held), recipe.seed, list(recipe.values), recipe.every]
     return None
 
 
@@ -168,6 +173,16 @@ def _recipe(packed: Any, name: str, held: Sequence[Held]) -> Recipe | None:
         return None
     if isinstance(packed, int):
         return held[packed]
+    if packed[0] == "whole":
+        _, seed, stream, low, high = packed
+        return Whole(_typed(seed, int), _typed(stream, str), _typed(low, int), _typed(high, int))
+    if packed[0] == "planted":
+        _, ground, seed, values, every = packed
+        below = _recipe(ground, name, held)
+        if below is None or isinstance(below, Planted):
+            raise TypeError("special values are planted in one recipe")
+        numbers = tuple(_typed(value, int | float) for value in values)
+        return Planted(below, _typed(seed, int), numbers, _typed(every, int))
     seed, stream, low, high = packed
     return Made(_typed(seed, int), _typed(stream, str) or name, _typed(low, float), _typed(high, float))
 
@@ -255,9 +270,9 @@ def _known(table: dict[str, Any], name: bytes, what: str) -> Any:
         raise CorruptProgram(f"the program names an unknown {what}: {name!r}") from None
 
 
-def _typed(value: Any, kind: type) -> Any:
+def _typed(value: Any, kind: Any) -> Any:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise TypeError(f"expected {kind.__name__}, found {type(value).__name__}")
+        raise TypeError(f"expected {getattr(kind, '__name__', kind)}, found {type(value).__name__}")
     return value
 
 

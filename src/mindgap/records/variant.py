@@ -33,6 +33,13 @@ class Provenance:
     """The registered names of those mutations."""
     values: str = "ordinary"
     """The plan that its inputs were made by."""
+    donor: str = ""
+    """Fingerprint of the program that parts could be taken from; needed to make the variant again."""
+    donor_name: str = ""
+    focus: tuple[str, ...] = ()
+    """Operators that the synthesis asked for because they were not covered yet."""
+    options: tuple[float, float] = (0.0, 0.0)
+    """Shares of invalid and of equivalent variants, which the seed's choice depends on."""
 
     def to_message(self) -> dict[str, Any]:
         return {
@@ -43,6 +50,10 @@ class Provenance:
             "steps": list(self.steps),
             "mutations": list(self.mutations),
             "values": self.values,
+            "donor": self.donor,
+            "donor_name": self.donor_name,
+            "focus": list(self.focus),
+            "options": list(self.options),
         }
 
     @classmethod
@@ -55,4 +66,8 @@ class Provenance:
             steps=tuple(message["steps"]),
             mutations=tuple(message["mutations"]),
             values=message["values"],
+            donor=message.get("donor", ""),
+            donor_name=message.get("donor_name", ""),
+            focus=tuple(message.get("focus", ())),
+            options=tuple(message.get("options", (0.0, 0.0))),
         )

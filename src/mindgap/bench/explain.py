@@ -1,0 +1,144 @@
+"""How explanations do on real differences whose truth is known: located, reduced, proven."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from mindgap.bench.measurement import Measurement
+from mindgap.errors import MindgapError, UsageError
+from mindgap.execution.pool import Pool
+from mindgap.explain import explain
+from mindgap.pipeline import environment, import_paths
+from mindgap.reduction.reducer import Budget
+from mindgap.reduction.simplicity import simplicity
+
+FEW: Final = 3
+"""Operators that a maintainer is willing to read."""
+
+
+def measure(
+    tell: Callable[[str, str], None],
+    folder: Path,
+    platforms: Sequence[str] = (),
+    only: Sequence[str] = (),
+    budget_s: float = 60.0,
+    kept: Path | None = None,
+) -> Measurement:
+    """Explain every defect of a folder of cases; rows that `kept` holds already are not made again."""
+    todo = [
+        (name, platform)
+        for name, truth in _truth(folder).items()
+        for platform, right in truth["platforms"].items()
+        if right == ["diverges"] and (not only or name in only) and (not platforms or platform in platforms)
+    ]
+    todo.sort(key=lambda item: item[1])  # one platform after the other: its worker stays warm
+    rows = _read(kept)
+    with Pool(import_paths()) as pool, tempfile.TemporaryDirectory() as place:
+        for number, (name, platform) in enumerate(todo, start=1):
+            tell("explain", f"{number} of {len(todo)}: {name} on {platform}")
+            if (name, platform) not in rows:
+                target = Path(place) / f"{name}-{platform.replace('@', '-')}"
+                rows[name, platform] = _explained(pool, folder / f"{name}.py", platform, target, budget_s)
+                _append(kept, rows[name, platform])
+    found = [rows[item] for item in todo]
+    named = sorted({row["platform"] for row in found})
+    table = [_summary(platform, [row for row in found if row["platform"] == platform]) for platform in named]
+    table.append(_summary("all", found))
+    return Measurement(
+        name="explain",
+        what=f"real differences explained: reduced to at most {FEW} operators, by a script that was re-run in a fresh "
+        "process and shows the difference",
+        on=f"{len({row['case'] for row in found})} cases, each on the platforms that are known to diverge; "
+        f"{budget_s:g} s for each reduction",
+        rows=tuple(table),
+        conclusion="\n".join([_sentence(found), *map(_failure, filter(_failed, found))]),
+        versions=environment(),
+    )
+
+
+def _explained(pool: Pool, path: Path, platform: str, target: Path, budget_s: float) -> dict[str, Any]:
+    start = time.perf_counter()
+    row: dict[str, Any] = {"case": path.stem, "platform": platform, "problem": ""}
+    try:
+        found = explain(str(path.absolute()), platform, target, pool=pool, budget=Budget(budget_s))
+    except Exception as error:  # a bug of ours is a row too: the others still count
+        text = str(error) if isinstance(error, MindgapError) else f"bug: {type(error).__name__}: {error}"
+        return {**row, "problem": text.replace("\n", " "), "seconds": time.perf_counter() - start}
+    left = simplicity(found.reduction.witness)
+    return {
+        **row,
+        "nodes": left.nodes,
+        "elements": left.elements,
+        "operators": [node.op for node in found.reduction.witness.program.nodes],
+        "survived": found.survived,
+        "reproduces": found.reproducer.reproduces,
+        "said": "" if found.reproducer.reproduces else found.reproducer.said[-400:],
+        "class": found.cause.kind.value,
+        "remark": found.cause.remark,
+        "layer": found.ladder.layer if found.ladder else "",
+        "vanishes": list(found.cause.vanishes),
+        "trials": found.trials,
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def _failed(row: dict[str, Any]) -> bool:
+    return bool(row["problem"]) or not row["reproduces"] or row["nodes"] > FEW
+
+
+def _failure(row: dict[str, Any]) -> str:
+    why = row["problem"] or ("the script does not show it" if not row["reproduces"] else f"{row['nodes']} operators")
+    return f"  {row['case']} on {row['platform']}: {why[:200]}"
+
+
+def _summary(platform: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    done = [row for row in rows if not row["problem"]]
+    return {
+        "platform": platform,
+        "differences": len(rows),
+        "explained": len(done),
+        f"at most {FEW} operators": sum(row["nodes"] <= FEW for row in done),
+        "one operator": sum(row["nodes"] == 1 for row in done),
+        "script shows it": sum(row["reproduces"] for row in done),
+        "both": sum(not _failed(row) for row in rows),
+        "elements (median)": int(statistics.median(row["elements"] for row in done)) if done else "-",
+        "programs run (median)": int(statistics.median(row["trials"] for row in done)) if done else "-",
+        "seconds (median)": round(statistics.median(row["seconds"] for row in done), 1) if done else "-",
+    }
+
+
+def _sentence(rows: Sequence[dict[str, Any]]) -> str:
+    good = sum(not _failed(row) for row in rows)
+    classes: dict[str, int] = {}
+    for row in rows:
+        if not row["problem"]:
+            classes[row["class"]] = classes.get(row["class"], 0) + 1
+    listed = ", ".join(f"{count} {name}" for name, count in sorted(classes.items(), key=lambda item: -item[1]))
+    return f"{good} of {len(rows)} differences: at most {FEW} operators and a script that shows them. Causes: {listed}"
+
+
+def _read(kept: Path | None) -> dict[tuple[str, str], dict[str, Any]]:
+    if kept is None or not kept.exists():
+        return {}
+    rows = [json.loads(line) for line in kept.read_text().splitlines()]
+    return {(row["case"], row["platform"]): row for row in rows}
+
+
+def _append(kept: Path | None, row: dict[str, Any]) -> None:
+    if kept is not None:
+        with kept.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def _truth(folder: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((folder / "truth.json").read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError("the cases cannot be read", where=str(folder), cause=str(error)) from error
+    return found

@@ -1,0 +1,128 @@
+"""How fast a campaign is: variants a second through eager, eager@scalar and the float64 reference."""
+
+from __future__ import annotations
+
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mindgap.bench.measurement import Measurement
+from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.plan import Plan
+from mindgap.campaign.progress import Snapshot
+from mindgap.campaign.session import Session
+from mindgap.campaign.stream import Numbering
+from mindgap.campaign.workforce import LocalWorkforce
+from mindgap.execution.pool import Pool
+from mindgap.pipeline import environment
+from mindgap.platforms.registry import resolve
+from mindgap.variants.base import Base, load_bases
+from mindgap.variants.synthesis import Synthesis
+
+PLATFORMS: Final = ("eager", "eager@scalar")
+LARGEST: Final = 120
+"""Operators of a base: the small mix, about 60 to 70 on average."""
+WARM: Final = 0.2
+"""The part of the variants after which workers have started and made their weights."""
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """One campaign, measured after its workers were warm."""
+
+    jobs: int
+    seconds: float
+    variants: int
+    cpu_s: float
+    own_s: float
+    """In the platforms' own stages."""
+    judging_s: float
+    parent_mb: int
+    ledger_bytes: int
+
+    @property
+    def per_second(self) -> float:
+        return self.variants / self.seconds
+
+
+def measure(tell: Callable[[str, str], None], variants: int = 400, seed: int = 0) -> Measurement:
+    """The same campaign with one and with two programs at work at the same time."""
+    bases = [base for base in load_bases(None, None) if len(base.program.nodes) <= LARGEST]
+    rates = []
+    for jobs in (1, 2):
+        tell("campaign", f"{variants} variants, {jobs} at a time")
+        rates.append(_campaign(bases, variants, seed, jobs))
+    one, two = rates
+    nodes = sum(len(base.program.nodes) for base in bases) / len(bases)
+    cpu_ms = 1000 * two.cpu_s / two.variants
+    outside = 1 - (one.own_s + one.judging_s) / one.seconds
+    return Measurement(
+        name="hunt",
+        what="variants a second through synthesis, eager, eager@scalar, float64 reference, verdict and ledger, after the "
+        "first fifth; `cpu` is the time of all processes for one variant, which a loaded machine does not change much; "
+        "`outside` is the part of the wall time in which neither a platform nor a judge was at work, one at a time",
+        on=f"{len(bases)} programs of the smoke corpus with {nodes:.0f} operators on average, "
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        rows=tuple(_row(rate) for rate in rates),
+        conclusion=f"{two.per_second:.1f} variants/s (target: 60 on two idle cores); {cpu_ms:.0f} ms of CPU time a "
+        f"variant, enough for {2000 / cpu_ms:.0f}/s on two idle cores; {100 * outside:.0f}% outside platforms and "
+        f"judges (target: at most 40%); two at a time are {two.per_second / one.per_second:.2f} times one (target: 1.8)",
+        versions=environment(),
+    )
+
+
+def _campaign(bases: list[Base], variants: int, seed: int, jobs: int) -> _Rate:
+    plan = Plan(PLATFORMS, variants, seed, metamorphic_share=0.0)
+    numbering = Numbering(lambda: iter(Synthesis(bases, seed)))
+    marks: list[tuple[float, int]] = []
+
+    def watch(now: Snapshot) -> None:
+        if now.finished >= WARM * variants and now.phase == "run":
+            marks.append((time.perf_counter(), now.finished))
+
+    with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder), writing=True) as ledger, Pool() as pool:
+        workforce = LocalWorkforce(pool, plan, {name: resolve(name) for name in PLATFORMS}, jobs)
+        session = Session(ledger, plan, workforce, jobs)
+        used = _cpu_s()
+        session.run(numbering, None, watch)
+        (start, before), (end, after) = marks[0], marks[-1]
+        query = "SELECT SUM(seconds) FROM outcomes WHERE program >= ?"
+        own = ledger.data.execute(query, (before,)).fetchone()[0] or 0.0
+        judges = session.flow.judges
+        assert judges is not None
+        part = (after - before) / variants
+        return _Rate(
+            jobs,
+            end - start,
+            after - before,
+            (_cpu_s() - used) * part,
+            own,
+            judges.busy_s * part,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+            ledger.size_bytes(),
+        )
+
+
+def _cpu_s() -> float:
+    """CPU time of this process and of the workers that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(item.ru_utime + item.ru_stime for item in used)
+
+
+def _row(rate: _Rate) -> dict[str, str | int | float]:
+    return {
+        "at a time": rate.jobs,
+        "variants": rate.variants,
+        "seconds": round(rate.seconds, 1),
+        "variants/s": round(rate.per_second, 1),
+        "cpu ms/variant": round(1000 * rate.cpu_s / rate.variants, 1),
+        "platforms s": round(rate.own_s, 1),
+        "judges s": round(rate.judging_s, 1),
+        "parent MB": rate.parent_mb,
+        "ledger bytes/variant": round(rate.ledger_bytes / max(1, rate.variants)),
+    }

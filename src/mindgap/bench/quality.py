@@ -1,0 +1,233 @@
+"""How well explanations find planted faults in variants of real models."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import torch
+
+from mindgap.bench.faults import FAULTS, MARK, PLANTED
+from mindgap.bench.measurement import Measurement
+from mindgap.errors import MindgapError
+from mindgap.execution.pool import Pool
+from mindgap.explain import Explanation, explain_witness
+from mindgap.pipeline import environment, import_paths
+from mindgap.platforms.config import Config
+from mindgap.platforms.registry import resolve
+from mindgap.program import ops
+from mindgap.program.graph import Node, Program, Ref
+from mindgap.program.made import recreate
+from mindgap.records.tensors import TensorMeta
+from mindgap.records.variant import Intent
+from mindgap.reduction.reducer import Budget
+from mindgap.reduction.simplicity import simplicity
+from mindgap.tracing.examine import Examiner
+from mindgap.tracing.extract import is_access
+from mindgap.tracing.witness import Witness
+from mindgap.variants.base import load_bases
+from mindgap.variants.synthesis import Synthesis
+
+FEW: Final = 3
+ATTEMPTS: Final = 8
+"""Nodes that are tried until a planted fault reaches an output; one that does not is no finding."""
+
+
+def measure(
+    tell: Callable[[str, str], None], count: int = 200, seed: int = 0, kept: Path | None = None, budget_s: float = 60.0
+) -> Measurement:
+    """Plant one fault in each of `count` variants of the smoke corpus and explain what it does."""
+    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.exists() else []
+    names = list(FAULTS)
+    with Pool(import_paths()) as pool, tempfile.TemporaryDirectory() as place:
+        stream = witnesses(seed)
+        for number in range(count):
+            base, witness = next(stream)
+            if number < len(rows):
+                continue
+            fault = names[number % len(names)]
+            tell("quality", f"{number + 1} of {count}: {fault} in {base}")
+            row = {"base": base, "fault": fault, **_one(pool, witness, fault, number, Path(place), budget_s)}
+            rows.append(row)
+            if kept is not None:
+                with kept.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+    rows = rows[:count]
+    table = [_summary(fault, [row for row in rows if row["fault"] == fault]) for fault in names[:count]]
+    table.append(_summary("all", rows))
+    return Measurement(
+        name="quality",
+        what="planted faults explained: the node at fault named first, its kind of cause, a witness of at most "
+        f"{FEW} operators, and a script (with a stand-in for the faulty platform) that shows it",
+        on=f"{len(rows)} variants of the smoke corpus, seed {seed}; a fault that reaches no output is not counted",
+        rows=tuple(table),
+        conclusion="\n".join([_sentence(rows), *(f"  {_miss(row)}" for row in rows if _missed(row))]),
+        versions=environment(),
+    )
+
+
+def witnesses(seed: int) -> Iterator[tuple[str, Witness]]:
+    """Variants of the smoke corpus with their weights and inputs, an endless stream."""
+    bases = {base.fingerprint: base for base in load_bases()}
+    for variant in Synthesis(list(bases.values()), seed, invalid_share=0.0):
+        program, kept = variant.program, dict(bases[variant.provenance.base].kept)
+        if variant.provenance.donor:
+            kept |= bases[variant.provenance.donor].kept
+        if variant.provenance.intent is Intent.INVALID or len(program.example) != len(program.inputs):
+            continue
+        inputs = tuple(recreate(recipe, item.meta) for recipe, item in zip(program.example, program.inputs))
+        constants = {
+            c.digest: recreate(c.made, c.meta) if c.made is not None else kept[c.digest] for c in program.constants
+        }
+        yield variant.provenance.base_name, Witness(program, constants, inputs)
+
+
+def planted(witness: Witness, fault: str, rng: Random) -> Iterator[tuple[Node, Witness]]:
+    """The witness with the fault at one node that can have it, in random order."""
+    program = witness.program
+    able = [node for node in program.nodes if can_have(node, fault, program)]
+    rng.shuffle(able)
+    for node in able:
+        marked = replace(node, where=f"{MARK}{fault}")
+        nodes = tuple(marked if other.id == node.id else other for other in program.nodes)
+        found = replace(witness, program=replace(program, nodes=nodes))
+        yield marked, _with_nan(found) if fault == "nan_dropped" else found
+
+
+def can_have(node: Node, fault: str, program: Program) -> bool:
+    """Whether a fault makes sense at a node."""
+    meta = node.meta
+    if is_access(node) or not isinstance(meta, TensorMeta) or not node.op.startswith("aten."):
+        return False
+    writes = bool(ops.mutated_arguments(node.op))
+    if fault == "stale_view":
+        return ops.may_alias(node.op) and not writes and any(ops.mutated_arguments(n.op) for n in program.nodes)
+    if writes or node.op.startswith(("aten.empty", "aten.rand", "aten.dropout", "aten.bernoulli")):
+        return False
+    if fault == "narrow_integer":
+        return meta.dtype == "int64"
+    if fault == "wrong_dim":
+        name = node.op.split(".")[1]
+        return name in ("softmax", "_softmax", "log_softmax", "cumsum", "layer_norm", "sum", "mean") and meta.shape[
+            :1
+        ] > (1,)
+    if fault == "strides_ignored":
+        metas = {n.id: n.meta for n in program.nodes}
+        args = [metas.get(int(a)) for a in node.args if isinstance(a, Ref)]
+        return not ops.may_alias(node.op) and any(isinstance(m, TensorMeta) and _strided(m) for m in args)
+    return meta.dtype == "float32" and not ops.may_alias(node.op)
+
+
+def _strided(meta: TensorMeta) -> bool:
+    return not torch.empty_strided(meta.shape, meta.stride, device="meta").is_contiguous()
+
+
+def _with_nan(witness: Witness) -> Witness:
+    """One NaN in the first floating input."""
+    tensors = list(witness.inputs)
+    for place, tensor in enumerate(tensors):
+        if tensor.is_floating_point() and tensor.numel():
+            changed = tensor.clone(memory_format=torch.contiguous_format)
+            changed.view(-1)[0] = float("nan")
+            tensors[place] = changed
+            break
+    return witness.with_inputs(tensors)
+
+
+def _one(pool: Pool, witness: Witness, fault: str, number: int, place: Path, budget_s: float) -> dict[str, Any]:
+    rng = Random(number)
+    examiner = Examiner(pool, resolve("eager"), PLANTED)
+    for attempt, (node, marked) in enumerate(planted(witness, fault, rng)):
+        if attempt == ATTEMPTS:
+            break
+        start = time.perf_counter()
+        if examiner.examine(marked).symptom is None:
+            continue
+        plain = time.perf_counter() - start
+        spec = replace(PLANTED, options={"fault": fault, "op": node.op.split(".")[1]})
+        try:
+            found = explain_witness(
+                pool, fault, marked, spec, Config(), place / str(number), Budget(budget_s), lambda who, what: None
+            )
+        except Exception as error:  # a bug of ours is a row too
+            text = str(error) if isinstance(error, MindgapError) else f"bug: {type(error).__name__}: {error}"
+            return {"found": True, "op": node.op, "nodes": len(witness.program.nodes), "problem": text}
+        return {**_score(found, node, fault), "examine_s": round(plain, 3)}
+    return {"found": False}
+
+
+def _score(found: Explanation, node: Node, fault: str) -> dict[str, Any]:
+    left = [other.id for other in found.reduction.witness.program.nodes]
+    named = found.culprits[0] == node.id if found.trace.culprits else node.id in left and len(left) <= FEW
+    return {
+        "found": True,
+        "op": node.op,
+        "nodes": found.nodes,
+        "named": named,
+        "class": found.cause.kind.value,
+        "class_right": found.cause.kind.value in FAULTS[fault].classes,
+        "left": simplicity(found.reduction.witness).nodes,
+        "operators": [other.op for other in found.reduction.witness.program.nodes],
+        "reproduces": found.reproducer.reproduces,
+        "said": "" if found.reproducer.reproduces else found.reproducer.said[-300:],
+        "seconds": sum(found.seconds.values()),
+        "trace_s": found.seconds.get("trace", 0.0),
+        "problem": "",
+    }
+
+
+def _missed(row: dict[str, Any]) -> bool:
+    good = row.get("named") and row.get("class_right") and row.get("reproduces") and row.get("left", 9) <= FEW
+    return bool(row["found"]) and not good
+
+
+def _miss(row: dict[str, Any]) -> str:
+    if row["problem"]:
+        return f"{row['fault']} at {row['op']}: {row['problem'][:120]}"
+    wrong = [] if row["named"] else ["another node is named"]
+    wrong += [] if row["class_right"] else [f"called {row['class']}"]
+    wrong += [] if row["left"] <= FEW else [f"{row['left']} operators left"]
+    wrong += [] if row["reproduces"] else ["the script does not show it"]
+    return f"{row['fault']} at {row['op']} in {row['base']}: {', '.join(wrong)}"
+
+
+def _summary(fault: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    found = [row for row in rows if row["found"]]
+    times = [row["seconds"] for row in found if "seconds" in row]
+    return {
+        "fault": fault,
+        "variants": len(rows),
+        "reach an output": len(found),
+        "node named first": _share(found, lambda row: row.get("named")),
+        "cause right": _share(found, lambda row: row.get("class_right")),
+        f"at most {FEW} operators": _share(found, lambda row: row.get("left", 9) <= FEW),
+        "script shows it": _share(found, lambda row: row.get("reproduces")),
+        "seconds (median)": round(statistics.median(times), 1) if times else "-",
+    }
+
+
+def _share(rows: Sequence[dict[str, Any]], good: Callable[[dict[str, Any]], Any]) -> str:
+    return f"{sum(bool(good(row)) for row in rows)}/{len(rows)}" if rows else "-"
+
+
+def _sentence(rows: Sequence[dict[str, Any]]) -> str:
+    found = [row for row in rows if row["found"]]
+    if not found:
+        return "no fault reached an output"
+
+    def part(key: str) -> str:
+        return f"{100 * sum(bool(row.get(key)) for row in found) / len(found):.0f}%"
+
+    few = f"{100 * sum(row.get('left', 9) <= FEW for row in found) / len(found):.0f}%"
+    return (
+        f"of {len(found)} faults: node named first {part('named')} (aim 95%), "
+        f"cause right {part('class_right')} (aim 80%), at most {FEW} operators {few} (aim 90%), "
+        f"script shows it {part('reproduces')} (aim 100%)"
+    )

@@ -1,0 +1,325 @@
+"""How fast variants are made, what they reach, and whether they run."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from statistics import mean, median
+from typing import Any, Final
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from mindgap.bench.measurement import Measurement
+from mindgap.pipeline import environment
+from mindgap.program import codec, ops
+from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, leaves, map_leaves
+from mindgap.program.interpret import Executable
+from mindgap.program.made import Made, recreate
+from mindgap.records.tensors import DTYPES, TensorMeta
+from mindgap.records.variant import Intent
+from mindgap.variants.base import Base, load_bases, prepare
+from mindgap.variants.rules import Refused, RuleTable
+from mindgap.variants.synthesis import Synthesis, Variant, make_variant
+
+SEVENTY: Final = ("language-bert", "vision-dinov2", "time-series-patchtst", "vision-byobnet")
+"""Bases of 74 to 79 nodes: a transformer for text, one for images, one for time series, a convolutional network."""
+SIZES: Final = (100, 300, 1000, 3000, 10_000)
+_BASELINE: Final = 12  # variants that the baseline validates: it takes a good part of a second for each
+_EDITS: Final = 60
+
+Tell = Callable[[str, str], None]
+
+
+def measure(tell: Tell, variants: int = 20_000, executed: int = 5_000, long: int = 100_000) -> Measurement:
+    """Pace, cost of an edit by graph size, reach, distinctness, memory, and the share that really runs."""
+    torch.set_num_threads(1)
+    rows = _pace(tell, warm=max(200, variants // 4), counted=max(200, variants // 8))
+    rows += _edit_costs(tell)
+    bases = load_bases()
+    rows += _executes(tell, bases, executed)
+    rows += _reach(tell, bases, variants, long)
+    met = [row for row in rows if row["target"] != "-"]
+    missed = [str(row["what"]) for row in met if not row["met"]]
+    return Measurement(
+        name="synthesis",
+        what="variants made, checked operator by operator with learned rules, and really run on eager",
+        on=f"the smoke corpus ({len(bases)} programs), one thread a process, {os.cpu_count()} cores with a load of "
+        f"{os.getloadavg()[0]:.0f} from other work",
+        rows=tuple({key: row[key] for key in ("what", "found", "target", "met")} for row in rows),
+        conclusion=f"{len(met) - len(missed)} of {len(met)} targets met"
+        + (f"; missed: {'; '.join(missed)}" if missed else ""),
+        versions=environment(),
+    )
+
+
+def _row(what: str, found: str, target: str = "-", met: bool = True) -> dict[str, Any]:
+    return {"what": what, "found": found, "target": target, "met": met if target != "-" else "-"}
+
+
+# Pace
+
+
+def _pace(tell: Tell, warm: int, counted: int) -> list[dict[str, Any]]:
+    """Two processes at once, each with a table that it learned itself; then the baseline in this one."""
+    tell("pace", f"two processes, {warm + counted:,} variants each")
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        found = list(pool.map(_work, [1, 2], [warm] * 2, [counted] * 2))
+    wall = sum(item["rate"] for item in found)
+    cpu = sum(item["cpu_rate"] for item in found)
+    cold = sum(item["cold_rate"] for item in found)
+    tell("pace", "baseline with FakeTensorMode")
+    ours, theirs = _against_baseline(warm)
+    ratio = theirs / ours
+    return [
+        _row(f"variants a second, two processes, ~75 nodes, after {warm:,} variants", f"{wall:,.0f}", "1,000",
+             wall >= 1000),
+        _row("the same, by CPU time: what two idle cores would give", f"{cpu:,.0f}", "1,000", cpu >= 1000),
+        _row(f"the first {warm:,} variants, by CPU time, with an empty table", f"{cold:,.0f}"),
+        _row("checking a variant with FakeTensorMode against making and checking it here",
+             f"{1000 * theirs:.1f} ms / {1000 * ours:.2f} ms = {ratio:.0f} x", "25 x", ratio >= 25),
+    ]  # fmt: skip
+
+
+def _work(seed: int, warm: int, counted: int) -> dict[str, float]:
+    torch.set_num_threads(1)
+    stream = iter(Synthesis(_seventy(), seed, rules=RuleTable()))
+    cold = time.process_time()
+    for _ in islice(stream, warm):
+        pass
+    cpu, wall = time.process_time(), time.perf_counter()
+    cold = cpu - cold
+    for _ in islice(stream, counted):
+        pass
+    return {
+        "rate": counted / (time.perf_counter() - wall),
+        "cpu_rate": counted / (time.process_time() - cpu),
+        "cold_rate": warm / cold,
+    }
+
+
+def _seventy() -> list[Base]:
+    return load_bases([f"smoke:{name}" for name in SEVENTY])
+
+
+def _against_baseline(warm: int) -> tuple[float, float]:
+    """CPU seconds to make a variant here, and to propagate the same variant with FakeTensorMode."""
+    synthesis = Synthesis(_seventy(), 3, invalid_share=0.0)
+    synthesis.skip(warm)
+    start = time.process_time()
+    made = list(islice(synthesis, _EDITS))
+    ours = (time.process_time() - start) / len(made)
+    times = []
+    for variant in made[:_BASELINE]:
+        start = time.process_time()
+        _propagate_fake(variant.program)
+        times.append(time.process_time() - start)
+    return ours, median(times)
+
+
+def _propagate_fake(program: Program) -> None:
+    """What a synthesis without rules does: every node on fake tensors."""
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        values: dict[int, Any] = {item.id: _empty(item.meta) for item in program.given()}
+        for node in program.nodes:
+            args = map_leaves(node.args, lambda leaf: values[leaf] if isinstance(leaf, Ref) else leaf)
+            kwargs = {
+                key: map_leaves(item, lambda leaf: values[leaf] if isinstance(leaf, Ref) else leaf)
+                for key, item in node.kwargs.items()
+            }
+            values[node.id] = ops.resolve(node.op)(*args, **kwargs)
+
+
+def _empty(meta: TensorMeta) -> torch.Tensor:
+    return torch.empty_strided(meta.shape, meta.stride, dtype=DTYPES[meta.dtype])
+
+
+# Cost of an edit
+
+
+def _edit_costs(tell: Tell) -> list[dict[str, Any]]:
+    rows, costs = [], []
+    for nodes in SIZES:
+        tell("edits", f"{nodes:,} nodes")
+        base, rules, times = layered(nodes), RuleTable(), []
+        for seed in range(4 * _EDITS):
+            start = time.process_time()
+            try:
+                made = make_variant(base, seed, rules=rules, invalid_share=0.0)
+            except Refused:
+                continue
+            if seed >= 2 * _EDITS:
+                times.append((time.process_time() - start) / len(made.provenance.mutations))
+        costs.append(median(times))
+        rows.append(_row(f"an edit in a graph of {nodes:,} nodes", f"{1e6 * median(times):.0f} us"))
+    growth = costs[-1] / costs[0]
+    rows.append(_row(f"cost at {SIZES[-1]:,} nodes against {SIZES[0]}", f"{growth:.1f} x", "3 x", growth <= 3))
+    return rows
+
+
+def layered(nodes: int) -> Base:
+    """A base of so many nodes: residual blocks of linear, gelu, linear, sum and norm, one after the other."""
+    meta, wide = TensorMeta((2, 8, 16), "float32", (128, 16, 1)), TensorMeta((2, 8, 32), "float32", (256, 32, 1))
+    up, down = _weight(1, (32, 16)), _weight(2, (16, 32))
+    found: list[Node] = []
+    last = 0
+    for first in range(3, 3 + nodes - nodes % 5, 5):
+        found += [
+            Node(first, "aten.linear.default", (Ref(last), Ref(1)), {}, wide),
+            Node(first + 1, "aten.gelu.default", (Ref(first),), {}, wide),
+            Node(first + 2, "aten.linear.default", (Ref(first + 1), Ref(2)), {}, meta),
+            Node(first + 3, "aten.add.Tensor", (Ref(last), Ref(first + 2)), {}, meta),
+            Node(first + 4, "aten.layer_norm.default", (Ref(first + 3), [16]), {}, meta),
+        ]
+        last = first + 4
+    program = Program(
+        f"layers-{nodes}", (Input(0, "x", meta),), (up, down), tuple(found), Ref(last), (Made(0, "x", -1.0, 1.0),)
+    )
+    constants = {c.digest: recreate(c.made, c.meta) for c in (up, down) if c.made is not None}
+    return prepare(program.name, program, constants)
+
+
+def _weight(identity: int, shape: tuple[int, int]) -> Constant:
+    recipe, meta = Made(0, f"w{identity}", -0.3, 0.3), TensorMeta(shape, "float32", (shape[1], 1))
+    return Constant(identity, f"w{identity}", meta, digest(recreate(recipe, meta)), recipe)
+
+
+# Really running
+
+
+@dataclass
+class Executed:
+    """What became of variants on eager."""
+
+    ran: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    ordinary: int = 0
+    poisoned: int = 0
+    """Variants with ordinary values of whose floating outputs no element is finite."""
+    rejected: int = 0
+    accepted: int = 0
+    """Variants that were meant to be invalid, and which eager accepts."""
+
+
+def execute(variants: Sequence[Variant], tell: Tell | None = None) -> Executed:
+    """Run variants on eager, each from its bytes."""
+    found, constants = Executed(), _Constants()
+    for number, variant in enumerate(variants):
+        if tell is not None and number % 100 == 0:
+            tell("running", f"{number:,} of {len(variants):,}")
+        recipe = variant.provenance
+        try:
+            outputs = constants.run(codec.decode(codec.encode(variant.program)))
+        except Exception as error:  # whatever eager raises
+            if recipe.intent is Intent.INVALID:
+                found.rejected += 1
+            else:
+                found.failed[str(error).splitlines()[0][:120] if str(error) else type(error).__name__] += 1
+            continue
+        if recipe.intent is Intent.INVALID:
+            found.accepted += 1
+            continue
+        found.ran += 1
+        if recipe.values == "ordinary":
+            found.ordinary += 1
+            floating = [t for t in outputs if t.is_floating_point() and t.numel()]
+            found.poisoned += bool(floating) and not any(bool(torch.isfinite(t).any()) for t in floating)
+    return found
+
+
+class _Constants:
+    """Weights that were made; a few hundred are kept, since variants of a base share them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, torch.Tensor] = {}
+
+    def run(self, program: Program) -> list[torch.Tensor]:
+        if len(self._kept) > 3000:
+            self._kept.clear()
+        for constant in program.constants:
+            if constant.digest not in self._kept and constant.made is not None:
+                self._kept[constant.digest] = recreate(constant.made, constant.meta)
+        inputs = [recreate(recipe, item.meta) for recipe, item in zip(program.example, program.inputs)]
+        with torch.no_grad():
+            outputs = Executable(program, self._kept).run(inputs)
+        return [leaf for _, leaf in leaves(outputs) if isinstance(leaf, torch.Tensor)]
+
+
+def _executes(tell: Tell, bases: list[Base], count: int) -> list[dict[str, Any]]:
+    tell("running", f"making {count:,} variants")
+    found = execute(list(islice(Synthesis(bases, 11), count)), tell)
+    failed = sum(found.failed.values())
+    share = found.ran / max(1, found.ran + failed)
+    poisoned = found.poisoned / max(1, found.ordinary)
+    reasons = "; ".join(f"{n} x {reason[:60]}" for reason, n in found.failed.most_common(2))
+    return [
+        _row(f"variants that run on eager, of {found.ran + failed:,} meant to be valid",
+             f"{share:.2%}" + (f" ({reasons})" if reasons else ""), "99%", share >= 0.99),
+        _row(f"no finite output, of {found.ordinary:,} with ordinary values", f"{poisoned:.2%}", "2%",
+             poisoned <= 0.02),
+        _row("rejected by eager, of those meant to be invalid", f"{found.rejected} of "
+             f"{found.rejected + found.accepted}"),
+    ]  # fmt: skip
+
+
+# Reach, distinctness, memory
+
+
+def _reach(tell: Tell, bases: list[Base], variants: int, long: int) -> list[dict[str, Any]]:
+    own = {node.op for base in bases for node in base.program.nodes if node.op.startswith("aten.")}
+    synthesis, seen = Synthesis(bases, 5), set()
+    marks, memory = [], []
+    for number, variant in zip(range(1, max(variants, long) + 1), synthesis):
+        if number <= variants:
+            seen.add(content_hash(variant.program))
+        if number == variants:
+            coverage = synthesis.coverage
+            overloads = len(own | {op for op in coverage.operators if op.startswith("aten.")})
+            reached, pairs, contexts = coverage.count_operators(), len(coverage.pairs), len(coverage.contexts)
+        if number % max(1, long // 10) == 0:
+            tell("reach", f"{number:,} variants")
+            marks.append(number)
+            memory.append(_resident_mb())
+    same = 1 - len(seen) / variants
+    half = len(memory) // 2
+    grown = mean(memory[half:]) / mean(memory[:half]) if half else 1.0
+    slope = (memory[-1] - memory[half - 1]) if half else 0.0
+    return [
+        _row(f"ATen overloads in {variants:,} variants (the corpus itself has {len(own)})",
+             f"{overloads} ({reached} in what was changed)", "400", overloads >= 400),
+        _row("contexts and producer-consumer pairs in what was changed", f"{contexts:,} and {pairs:,}"),
+        _row(f"variants of {variants:,} that are the same as another", f"{same:.2%}", "1%", same < 0.01),
+        _row(f"memory over {long:,} variants, MB at each tenth", ", ".join(f"{mb:.0f}" for mb in memory)),
+        _row("memory of the second half against the first", f"{grown:.2f} x, {slope:+.0f} MB", "1.1 x", grown <= 1.1),
+    ]  # fmt: skip
+
+
+def content_hash(program: Program) -> bytes:
+    """Everything but the name: graph, literals, metas, recipes of weights and inputs."""
+    content = codec.pack(
+        [
+            [[n.op, n.args, dict(n.kwargs), n.meta] for n in program.nodes],
+            [[i.meta] for i in program.inputs],
+            [[c.digest] for c in program.constants],
+            program.outputs,
+            [repr(recipe) for recipe in program.example],
+        ]
+    )
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _resident_mb() -> float:
+    """Memory of this process; where the system does not say, the most it ever had."""
+    pages = Path("/proc/self/statm")
+    if pages.exists():
+        return int(pages.read_text().split()[1]) * resource.getpagesize() / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -1,0 +1,183 @@
+"""Platforms of a Ray cluster: actors that hold isolated worker processes on the nodes that have the hardware."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+from mindgap.campaign.plan import Plan
+from mindgap.campaign.remote import output_values, restore
+from mindgap.campaign.runners import LocalJudge, LocalRunner, Runner, limited
+from mindgap.campaign.workforce import LocalWorkforce
+from mindgap.errors import PlatformUnavailable, UsageError
+from mindgap.execution.batch import Job, Trial
+from mindgap.execution.careful import Careful
+from mindgap.execution.pool import Pool
+from mindgap.platforms.names import parse_name
+from mindgap.records.platform import PlatformSpec, Probe
+
+RESOURCES: Final = {"cuda": "GPU", "npu": "NPU", "hpu": "HPU", "xla": "TPU", "xpu": "XPU"}
+"""What Ray calls the hardware of a device; others are custom resources named `platform:DEVICE`."""
+START_S: Final = 300.0
+"""How long a cluster may take to give an actor its place: nodes may still be starting."""
+
+
+def resource_of(platform: str, offered: Mapping[str, float]) -> dict[str, float]:
+    """What a node must have to run a platform: a custom resource of its name, its device, or a core."""
+    if offered.get(f"platform:{platform}"):
+        return {f"platform:{platform}": 1.0}
+    name = parse_name(platform)
+    kind = name.device_kind if name is not None else None
+    if kind is None:
+        return {}
+    known = RESOURCES.get(kind)
+    wanted = known if known is not None and offered.get(known) else f"platform:{kind}"
+    if not offered.get(wanted):
+        raise PlatformUnavailable(
+            f"no node of the cluster offers {platform}",
+            cause=f"there is no resource {known or wanted!r} among {', '.join(sorted(offered))}",
+            hint=f"start a node with: ray start --resources '{{\"platform:{platform}\": 1}}'",
+        )
+    return {wanted: 1.0}
+
+
+class NodeWorker:
+    """What lives on a node: a pool of its own with one isolated worker process."""
+
+    def __init__(self, spec: dict[str, Any], weights: dict[str, bytes]) -> None:
+        self._pool = Pool()
+        self._spec = PlatformSpec.from_message(spec)
+        self._runner = LocalRunner(self._pool, self._spec.name, Careful(self._pool, self._spec))
+        self._weights = self._pool.scratch.path / "weights"
+        self._weights.mkdir()
+        for digest, values in weights.items():
+            (self._weights / digest).write_bytes(values)
+
+    def probe(self) -> dict[str, Any]:
+        return asdict(self._pool.require(self._spec))
+
+    def run(self, jobs: Sequence[dict[str, Any]], runs: int) -> tuple[list[dict[str, Any]], list[list[bytes]]]:
+        """Outcomes, and apart from them the outputs: Ray keeps those here until somebody asks."""
+        here = [replace(Job(**job), weights=str(self._weights)) for job in jobs]
+        found: dict[int, Trial] = {}
+        self._runner.run(here, runs, found.__setitem__)
+        trials = [found[number] for number in range(len(here))]
+        values = [output_values(trial) for trial in trials]
+        rows = [replace(trial, file="").to_message() for trial in trials]
+        for trial in trials:
+            trial.without_outputs()
+        return rows, values
+
+
+class ClusterRunner:
+    """One platform on a cluster; an actor whose node died is started again where there is room."""
+
+    def __init__(self, pool: Pool, start: Callable[[], Any], stopped: Callable[[], bool]) -> None:
+        self._pool = pool
+        self._start = start
+        self._stopped = stopped
+        self._actor: Any = None
+        self._lock = threading.Lock()
+
+    def run(self, jobs: Sequence[Job], runs: int, done: Callable[[int, Trial], None]) -> None:
+        import ray
+
+        messages = [asdict(job) for job in jobs]
+        while not self._stopped():
+            try:
+                with self._lock:
+                    self._actor = self._actor or self._start()
+                rows_ref, values_ref = self._actor.run.options(num_returns=2).remote(messages, runs)
+                rows = _get(rows_ref, self._stopped)
+                values = _get(values_ref, self._stopped) if rows is not None else None
+            except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError, ray.exceptions.WorkerCrashedError):
+                self._actor = None  # its node has gone: another one takes the whole batch
+                continue
+            if rows is None or values is None:
+                return
+            for number, row in enumerate(rows):
+                file = self._pool.scratch.new_file("cluster")
+                done(number, restore({"trial": row, "values": values[number]}, file))
+            return
+
+
+def _get(reference: Any, stopped: Callable[[], bool]) -> Any:
+    """What an actor answers; None when the campaign was stopped meanwhile."""
+    import ray
+
+    while not stopped():
+        ready, _ = ray.wait([reference], timeout=0.2)
+        if ready:
+            return ray.get(reference)
+    return None
+
+
+class ClusterWorkforce:
+    """Platforms on the cluster, judges on this machine."""
+
+    def __init__(
+        self, pool: Pool, plan: Plan, specs: Mapping[str, PlatformSpec], jobs: int, address: str, weights: Path
+    ) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise UsageError("--cluster needs Ray", hint="pip install 'mindgap[cluster]'") from error
+        self.pool = pool
+        self._ray = ray
+        if not ray.is_initialized():
+            try:
+                ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                raise UsageError(f"there is no Ray cluster at {address}", cause=str(error).splitlines()[0]) from error
+        self._local = LocalWorkforce(pool, plan, {}, jobs)
+        self._specs = {name: limited(spec, plan.timeout_s) for name, spec in specs.items()}
+        self._weights = ray.put({path.name: path.read_bytes() for path in sorted(weights.glob("*"))})
+        self._actors: list[Any] = []
+        self._first: dict[str, Any] = {}
+        self._needed: dict[str, dict[str, float]] = {}
+
+    def require(self) -> dict[str, Probe]:
+        offered: dict[str, float] = self._ray.cluster_resources()
+        needed = {name: resource_of(name, offered) for name in self._specs}
+        actors = {name: self._new(name, needed[name]) for name in self._specs}
+        probes = {}
+        for name, actor in actors.items():
+            row = self._ray.get(actor.probe.remote(), timeout=START_S)
+            probes[name] = Probe(**{**row, "dtypes": tuple(row["dtypes"])})
+        self._first = actors
+        self._needed = needed
+        return probes
+
+    def runners(self, stopped: Callable[[], bool], on_pause: Callable[[str], None]) -> dict[str, list[Runner]]:
+        return {
+            name: [ClusterRunner(self.pool, self._starter(name, needed), stopped)]
+            for name, needed in self._needed.items()
+        }
+
+    def judges(self, stopped: Callable[[], bool], on_pause: Callable[[str], None]) -> list[LocalJudge]:
+        return self._local.judges(stopped, on_pause)
+
+    def interrupt(self) -> None:
+        self.pool.interrupt()
+        for actor in self._actors:
+            self._ray.kill(actor)
+
+    def _starter(self, name: str, needed: dict[str, float]) -> Callable[[], Any]:
+        def start() -> Any:
+            first = self._first.pop(name, None)
+            return first if first is not None else self._new(name, needed)
+
+        return start
+
+    def _new(self, name: str, needed: dict[str, float]) -> Any:
+        gpus = needed.get("GPU", 0.0)
+        others = {key: value for key, value in needed.items() if key != "GPU"}
+        options = {"num_cpus": 0.5, "num_gpus": gpus, "resources": others, "max_restarts": 0}
+        remote = self._ray.remote(NodeWorker).options(**options)
+        actor = remote.remote(self._specs[name].to_message(), self._weights)
+        self._actors.append(actor)
+        return actor

@@ -1,0 +1,102 @@
+"""Queues with workers behind them: each platform has its own, so that a slow one holds up only itself."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+BATCH_S: Final = 0.4
+"""Work that one request should hold: long enough to be cheap, short enough to stop soon."""
+LARGEST_BATCH: Final = 32
+SLOW_S: Final = 0.25
+"""An item that takes longer is work for a process beside the others; it does not take one of their slots."""
+
+
+class Lane(Generic[T]):
+    """An inbox that one or more threads empty in batches, each with a worker of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        works: Sequence[Callable[[list[T]], None]],
+        slots: threading.Semaphore,
+        stop: threading.Event,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self.name = name
+        self.pace_s = 0.0
+        """Seconds for one item lately; 0 before the first."""
+        self.done = 0
+        self.busy_s = 0.0
+        self._inbox: queue.SimpleQueue[T] = queue.SimpleQueue()
+        self._slots = slots
+        self._stop = stop
+        self._on_failure = on_failure
+        self._threads = [
+            threading.Thread(target=self._serve, args=(work,), name=f"{name} {number}", daemon=True)
+            for number, work in enumerate(works)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    def put(self, item: T) -> None:
+        self._inbox.put(item)
+
+    @property
+    def backlog(self) -> int:
+        """Items that wait here."""
+        return self._inbox.qsize()
+
+    @property
+    def is_slow(self) -> bool:
+        return self.pace_s > SLOW_S
+
+    def _serve(self, work: Callable[[list[T]], None]) -> None:
+        try:
+            while not self._stop.is_set():
+                batch = self._take()
+                if batch:
+                    self._run(work, batch)
+        except BaseException as error:
+            self._on_failure(error)
+
+    def _run(self, work: Callable[[list[T]], None], batch: list[T]) -> None:
+        if self.is_slow:
+            self._timed(work, batch)
+            return
+        with self._slots:
+            self._timed(work, batch)
+
+    def _timed(self, work: Callable[[list[T]], None], batch: list[T]) -> None:
+        start = time.perf_counter()
+        work(batch)
+        spent = time.perf_counter() - start
+        self.busy_s += spent
+        self.done += len(batch)
+        pace = spent / len(batch)
+        self.pace_s = pace if not self.pace_s else 0.7 * self.pace_s + 0.3 * pace
+
+    def _take(self) -> list[T]:
+        try:
+            batch = [self._inbox.get(timeout=0.1)]
+        except queue.Empty:
+            return []
+        fair = -(-self._inbox.qsize() // len(self._threads))
+        wanted = 4 if not self.pace_s else int(BATCH_S / self.pace_s)
+        for _ in range(min(fair, wanted, LARGEST_BATCH) - 1):
+            try:
+                batch.append(self._inbox.get_nowait())
+            except queue.Empty:
+                break
+        return batch

@@ -1,0 +1,190 @@
+"""Oracles that need one platform alone: programs that must agree with each other.
+
+    equivalent   operators rewritten without a change of meaning: the variant gives what its base gives
+    permuted     the samples of a batch in another order: the results in that order
+    neighbours   one sample among others: its result does not depend on them
+    alone        one sample in a batch of one: the same result
+
+A relation is used only where float64 says that it holds for the program at hand (`execution/serve_batch.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+
+from mindgap.campaign.case import Numbered
+from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.plan import Plan
+from mindgap.campaign.runners import LocalJudge, Runner
+from mindgap.campaign.stream import Numbering
+from mindgap.execution.batch import Job, Question, Relation, Trial
+from mindgap.program.codec import decode, encode
+from mindgap.program.graph import Input, Node, Program
+from mindgap.program.made import Recipe, held, recreate
+from mindgap.records.tensors import TensorMeta
+from mindgap.records.variant import Intent
+from mindgap.records.verdict import Conclusion, Verdict
+
+EQUIVALENT, PERMUTED, NEIGHBOURS, ALONE = "equivalent", "permuted", "neighbours", "alone"
+AT_ONCE: Final = 16
+_SHAPES: Final = (
+    "view",
+    "reshape",
+    "expand",
+    "_unsafe_view",
+    "full",
+    "zeros",
+    "ones",
+    "empty",
+    "new_zeros",
+    "new_ones",
+)
+"""Operators whose lists of sizes may begin with the size of the batch."""
+
+Derived = tuple[Program, Relation]
+
+
+def relations(variant: Numbered, base: Program | None, weights: str = "") -> Iterator[tuple[str, Derived]]:
+    """Programs that must agree with a variant, each with the rows that must be equal."""
+    program = decode(variant.job.program)
+    if variant.provenance.intent is Intent.INVALID:
+        return
+    if base is not None and variant.provenance.intent is Intent.EQUIVALENT:
+        yield EQUIVALENT, (program, Relation(replace(variant.job, program=encode(base), weights=weights)))
+    size = batch_size(program)
+    if size < 2:
+        return
+    order = tuple(reversed(range(size)))
+    first_only = (0,) * size
+    for oracle, rows, sizes in ((PERMUTED, order, size), (NEIGHBOURS, first_only, size), (ALONE, (0,), 1)):
+        derived = with_rows(program, rows, size)
+        if sizes == 1 and derived is not None:
+            derived = resized(derived, size)
+        if derived is not None:
+            take, of = (rows, tuple(range(size))) if oracle == PERMUTED else ((0,), (0,))
+            yield oracle, (derived, Relation(variant.job, take, of, size))
+
+
+def batch_size(program: Program) -> int:
+    """The first dimension that most inputs share; 0 when there is none."""
+    first = [item.meta.shape[0] for item in program.inputs if item.meta.shape]
+    return max(set(first), key=lambda size: (first.count(size), size)) if first and program.example else 0
+
+
+def with_rows(program: Program, rows: Sequence[int], size: int) -> Program | None:
+    """The program on a batch made of these rows of its own; None when its inputs are too large to travel."""
+    inputs: list[Input] = []
+    example: list[Recipe] = []
+    for item, recipe in zip(program.inputs, program.example):
+        if not item.meta.shape or item.meta.shape[0] != size:
+            inputs.append(item)
+            example.append(recipe)
+            continue
+        tensor = recreate(recipe, item.meta).index_select(0, torch.tensor(rows)).contiguous()
+        values = held(tensor, limit_bytes=1 << 20)
+        if values is None:
+            return None
+        inputs.append(replace(item, meta=TensorMeta.of(tensor)))
+        example.append(values)
+    return replace(program, inputs=tuple(inputs), example=tuple(example))
+
+
+def resized(program: Program, size: int) -> Program:
+    """Sizes of the batch that are written into view-like operators become one; float64 tells whether that fits."""
+
+    def one(sizes: Any) -> Any:
+        starts = isinstance(sizes, list | tuple) and len(sizes) > 0 and sizes[0] == size
+        return type(sizes)([1, *sizes[1:]]) if starts else sizes
+
+    def change(node: Node) -> Node:
+        name = node.op.split(".")[1] if "." in node.op else node.op
+        args = tuple(map(one, node.args)) if name in _SHAPES else node.args
+        return replace(node, args=args, meta=None)
+
+    return replace(program, nodes=tuple(map(change, program.nodes)))
+
+
+def chosen(ledger: Ledger, plan: Plan) -> set[int]:
+    """Variants whose relations are still to be looked at: a sample, and more of those that have an equivalent base."""
+    if not plan.metamorphic_share:
+        return set()
+    rows = ledger.data.execute(
+        "SELECT id, fingerprint, intent FROM programs WHERE id NOT IN (SELECT program FROM related)"
+    )
+    share = {Intent.EQUIVALENT.value: 10 * plan.metamorphic_share}
+    return {n for n, print_, intent in rows if plan.lot(print_) < share.get(intent, plan.metamorphic_share)}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A relation of a variant, on its way to a platform."""
+
+    variant: Numbered
+    oracle: str
+    relation: Relation
+    job: Job
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Asks every platform about the chosen variants, and writes what it said to the ledger."""
+
+    ledger: Ledger
+    plan: Plan
+    numbering: Numbering
+    runners: dict[str, Runner]
+    judge: LocalJudge
+    stopped: Callable[[], bool]
+
+    def examine(self) -> None:
+        part: list[Numbered] = []
+        for variant in self.numbering.pick(chosen(self.ledger, self.plan).__contains__, self.plan.variants):
+            part.append(variant)
+            if len(part) == AT_ONCE:
+                self._together(part)
+                part = []
+        if part:
+            self._together(part)
+
+    def _together(self, part: Sequence[Numbered]) -> None:
+        rows = [row for platform in self.runners for row in self._on(platform, part)]
+        if not self.stopped():  # otherwise its workers were ended, and nothing said means nothing
+            self.ledger.write_related([variant.number for variant in part], rows)
+
+    def _on(self, platform: str, part: Sequence[Numbered]) -> list[tuple[Any, ...]]:
+        due = [variant for variant in part if self.plan.is_due(platform, variant.fingerprint)]
+        asked = [item for variant in due for item in self._asked(variant)]
+        originals = self._run(platform, [item.relation.original for item in asked])
+        derived = self._run(platform, [item.job for item in asked])
+        both = [n for n in range(len(asked)) if n in originals and n in derived]
+        ready = [n for n in both if originals[n].ok and derived[n].ok]
+        questions = [Question(asked[n].job, originals[n], (derived[n],), asked[n].relation) for n in ready]
+        found: dict[int, dict[str, Verdict]] = {}
+        self.judge.judge(questions, found.__setitem__)
+        for trial in (*originals.values(), *derived.values()):
+            trial.without_outputs()
+        return [
+            (asked[ready[n]].variant.number, platform, asked[ready[n]].oracle, *_columns(verdict))
+            for n, verdicts in found.items()
+            for verdict in verdicts.values()
+        ]
+
+    def _asked(self, variant: Numbered) -> Iterator[_Asked]:
+        base = self.numbering.base_of(variant.provenance.base)
+        for oracle, (program, relation) in relations(variant, base, self.numbering.weights):
+            yield _Asked(variant, oracle, relation, replace(variant.job, program=encode(program)))
+
+    def _run(self, platform: str, jobs: Sequence[Job]) -> dict[int, Trial]:
+        found: dict[int, Trial] = {}
+        self.runners[platform].run(jobs, 1, found.__setitem__)
+        return found
+
+
+def _columns(verdict: Verdict) -> tuple[Any, ...]:
+    kind = verdict.kind.value if verdict.kind else None
+    sentence = verdict.sentence if verdict.conclusion not in (Conclusion.AGREES, Conclusion.ROUNDING) else None
+    return (verdict.conclusion.value, kind, verdict.error_over_bound, verdict.worst, sentence)

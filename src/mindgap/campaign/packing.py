@@ -1,0 +1,63 @@
+"""A campaign for a machine that cannot see this one: its programs, and the digests that eager gave here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from mindgap.campaign.archive import Writing
+from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.plan import BASELINE, Plan
+from mindgap.campaign.stream import WEIGHTS, Numbering, stream_of
+
+ROWS: Final = 500
+"""Programs in one part: a few MB."""
+
+CAMPAIGN: Final = "a campaign"
+RESULTS: Final = "results"
+
+
+def pack_campaign(
+    directory: Path,
+    output: Path,
+    *,
+    numbering: Numbering | None = None,
+    tell: Callable[[int, int], None] = lambda done, count: None,
+) -> int:
+    """Write every variant of a campaign to a pack; how many there are."""
+    with Ledger(directory) as ledger:
+        plan = ledger.plan()
+        digests = _digests(ledger)
+        numbers = numbering or stream_of(plan, directory)
+        about = {"plan": plan.to_text(), "campaign": identity_of(plan), "variants": plan.variants}
+        with Writing(output, CAMPAIGN, about) as pack:
+            rows = []
+            for variant in numbers.pick(lambda number: True, plan.variants):
+                job = variant.job
+                digest = digests.get(variant.number, "")
+                rows.append([variant.number, variant.fingerprint, variant.name, job.program, job.seed, digest])
+                if len(rows) == ROWS:
+                    pack.add_rows("programs", rows)
+                    tell(variant.number + 1, plan.variants)
+                    rows = []
+            pack.add_rows("programs", rows)
+            for path in sorted((directory / WEIGHTS).glob("*")):
+                pack.add(f"weights/{path.name}", path.read_bytes())
+    return plan.variants
+
+
+def identity_of(plan: Plan) -> str:
+    """The same for plans that make the same variants."""
+    told = repr((plan.seed, plan.variants, plan.corpus, plan.corpus_directory))
+    return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+
+
+def _digests(ledger: Ledger) -> dict[int, str]:
+    """What eager gave here, so that outputs with the same bits need not travel back."""
+    query = (
+        "SELECT program, digest FROM outcomes JOIN platforms ON platforms.id = platform "
+        "WHERE platforms.name = ? AND digest IS NOT NULL"
+    )
+    return {number: digest.hex() for number, digest in ledger.data.execute(query, (BASELINE,))}

@@ -1,0 +1,90 @@
+"""What a campaign is to do: written down once, so that it can be resumed, packed and repeated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from mindgap.errors import UsageError
+
+BASELINE: Final = "eager"
+"""Every other platform is compared with it; blame goes to whoever is farther from float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that decides which outcomes a campaign has."""
+
+    platforms: tuple[str, ...]
+    """The baseline first."""
+    variants: int
+    seed: int = 0
+    corpus: tuple[str, ...] | None = None
+    """Names of base programs; None is a whole corpus."""
+    corpus_directory: str | None = None
+    """A store of programs; None is the smoke corpus that comes with mindgap."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """The part of the variants that an expensive platform sees, by its name; all where nothing is said."""
+    timeout_s: float = 120.0
+    """CPU time that one program may take on one platform."""
+    metamorphic_share: float = 0.02
+    """The part of the variants that is also run with its batch permuted, cut and with other neighbours."""
+
+    def is_due(self, platform: str, fingerprint: str) -> bool:
+        """Whether a platform is to run a variant; a smaller sample is part of every larger one."""
+        return self.lot(fingerprint) < self.shares.get(platform, 1.0)
+
+    def lot(self, fingerprint: str) -> float:
+        """A number from 0 to 1 that a variant always draws."""
+        content = hashlib.blake2b(f"{self.seed} {fingerprint}".encode(), digest_size=8).digest()
+        return int.from_bytes(content, "little") / 2.0**64
+
+    def to_text(self) -> str:
+        return json.dumps({**asdict(self), "shares": dict(self.shares)})
+
+    @classmethod
+    def from_text(cls, text: str) -> Plan:
+        row: dict[str, Any] = json.loads(text)
+        corpus = row["corpus"]
+        return cls(
+            **{
+                **row,
+                "platforms": tuple(row["platforms"]),
+                "corpus": None if corpus is None else tuple(corpus),
+            }
+        )
+
+
+def with_baseline(platforms: Sequence[str]) -> tuple[str, ...]:
+    """The platforms, each once, the baseline first."""
+    return tuple(dict.fromkeys((BASELINE, *platforms)))
+
+
+def parse_shares(texts: Sequence[str], platforms: Sequence[str]) -> dict[str, float]:
+    """`inductor=5%` or `inductor=0.05`, each for a platform of the campaign."""
+    shares: dict[str, float] = {}
+    for text in texts:
+        found = re.fullmatch(r"([^=]+)=([0-9.]+)(%?)", text.replace(" ", ""))
+        value = _number(found[2]) if found else None
+        if found is None or value is None:
+            raise UsageError(f"--sample {text!r} is not understood", hint="write --sample inductor=5%")
+        share = value / 100 if found[3] else value
+        if not 0 < share <= 1:
+            raise UsageError(f"--sample {text!r} is not a part of the whole", hint="write --sample inductor=5%")
+        if found[1] not in platforms:
+            raise UsageError(f"--sample names {found[1]}, which is not among --on", cause=", ".join(platforms))
+        if found[1] == BASELINE:
+            raise UsageError("the baseline eager runs every variant: it cannot be sampled")
+        shares[found[1]] = share
+    return shares
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

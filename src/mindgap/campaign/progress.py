@@ -1,0 +1,44 @@
+"""How far a campaign is: a snapshot that anybody may show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformProgress:
+    """One platform."""
+
+    done: int
+    waiting: int
+    pace_s: float
+    """Seconds for one program lately."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A campaign at one moment."""
+
+    phase: str
+    """`run`, `late` (platforms that fell behind) or `triage`."""
+    seconds: float
+    finished: int
+    """Variants that are judged, earlier sessions included."""
+    total: int
+    rate: float
+    """Variants a second in this session."""
+    conclusions: Mapping[str, int]
+    """Verdicts of this session by conclusion."""
+    platforms: Mapping[str, PlatformProgress]
+    judging: int
+    """Variants that wait for a verdict."""
+    paused: str = ""
+    """Why nothing moves: the disk is full."""
+    traced: tuple[int, int] = (0, 0)
+    """Divergences whose operator was looked for, of how many."""
+
+    @property
+    def left_s(self) -> float | None:
+        """Time left at this rate."""
+        return (self.total - self.finished) / self.rate if self.rate > 0 else None

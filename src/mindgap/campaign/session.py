@@ -1,0 +1,253 @@
+"""One stretch of a campaign, from its start or resumption to its end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from mindgap.campaign.case import Case, Numbered
+from mindgap.campaign.conclude import Cutting, trace
+from mindgap.campaign.flow import Flow, Run
+from mindgap.campaign.lanes import Lane
+from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.metamorphic import Examiner
+from mindgap.campaign.plan import BASELINE, Plan
+from mindgap.campaign.progress import PlatformProgress, Snapshot
+from mindgap.campaign.runners import Runner
+from mindgap.campaign.stream import Numbering
+from mindgap.campaign.workforce import Workforce
+from mindgap.campaign.writer import Writer
+from mindgap.execution.batch import Trial
+
+IN_FLIGHT: Final = 128
+"""Variants between synthesis and verdict: enough to keep all workers busy, few enough to hold their outputs."""
+BACKLOG: Final = 24
+"""Variants that may wait for a slow platform before it falls behind and is served later."""
+WATCH_S: Final = 1.0
+
+Watch = Callable[[Snapshot], None]
+
+Given = Callable[[Numbered], list[Trial]]
+"""What platforms elsewhere did with a variant."""
+
+
+class Session:
+    """Synthesis feeds lanes, lanes feed judges, judges feed the one writer."""
+
+    def __init__(self, ledger: Ledger, plan: Plan, workforce: Workforce, jobs: int) -> None:
+        self.ledger = ledger
+        self.plan = plan
+        self.workforce = workforce
+        self.jobs = jobs
+        self.stop = threading.Event()
+        self.phase = "run"
+        self.paused = ""
+        self.traced = (0, 0)
+        self.failure: BaseException | None = None
+        self.conclusions: dict[str, int] = {}
+        self._ledger_lock = threading.Lock()
+        self._in_flight = threading.Semaphore(IN_FLIGHT)
+        self._active = 0
+        self._count_lock = threading.Lock()
+        self.flow = Flow(self._finish)
+        self.writer = Writer(ledger, self._ledger_lock, self._pause, self._fail, self.stop)
+        self._start = time.monotonic()
+        self._before = 0
+
+    def run(self, numbering: Numbering, hours: float | None, watch: Watch) -> str:
+        """Work through the plan; why it ended: `done`, `time` or `interrupted`."""
+        done = self.ledger.done()
+        complete = {n for n, names in done.items() if names >= set(self.plan.platforms)}
+
+        def feed() -> None:
+            left = self._pass(numbering.pick(lambda n: n not in complete, self.plan.variants), done, patient=False)
+            while left and not self.stop.is_set():
+                self.phase = "late"
+                self._drain()
+                again = numbering.pick(left.__contains__, self.plan.variants)
+                left = self._pass(again, self.ledger.done(), patient=True)
+
+        return self._work(feed, numbering, hours, watch)
+
+    def merge(self, numbering: Numbering, numbers: set[int], given: Given, watch: Watch) -> str:
+        """Take in what platforms elsewhere did with these variants."""
+
+        def feed() -> None:
+            self._pass(numbering.pick(numbers.__contains__, self.plan.variants), self.ledger.done(), True, given)
+
+        return self._work(feed, numbering, None, watch)
+
+    def _work(self, feed: Callable[[], None], numbering: Numbering, hours: float | None, watch: Watch) -> str:
+        probes = self.workforce.require()  # every platform must be usable before hours are spent
+        self.ledger.add_platforms({name: (probe.version, probe.device) for name, probe in probes.items()})
+        self._before = self.ledger.count()
+        self._open_lanes()
+
+        def synthesis() -> None:
+            try:
+                feed()
+                self._drain()
+                self._relate(numbering)
+                self._trace(numbering.weights)
+            except BaseException as error:
+                self._fail(error)
+
+        feeder = threading.Thread(target=synthesis, name="synthesis", daemon=True)
+        feeder.start()
+        reason = self._wait(feeder, hours, watch)
+        self._close(feeder)
+        if self.failure is not None:
+            raise self.failure
+        return reason
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+    def _open_lanes(self) -> None:
+        slots = threading.Semaphore(self.jobs)
+        self._runners = self.workforce.runners(self.stop.is_set, self._pause)
+        self._judges = self.workforce.judges(self.stop.is_set, self._pause)
+        for name, runners in self._runners.items():
+            works = [self.flow.run_on(name, runner) for runner in runners]
+            self.flow.platforms[name] = Lane(name, works, slots, self.stop, self._fail)
+        judging = [self.flow.judge_with(judge) for judge in self._judges]
+        self.flow.judges = Lane("judges", judging, slots, self.stop, self._fail)
+        for lane in self._lanes():
+            lane.start()
+        self.writer.start()
+
+    def _lanes(self) -> list[Lane[Run] | Lane[Case]]:
+        assert self.flow.judges is not None
+        return [*self.flow.platforms.values(), self.flow.judges]
+
+    def _pass(
+        self,
+        variants: Iterator[Numbered],
+        done: Mapping[int, set[str]],
+        patient: bool,
+        given: Given = lambda variant: [],
+    ) -> set[int]:
+        """Every variant to every platform that is due; numbers of those for which a slow one had no room."""
+        left: set[int] = set()
+        for variant in variants:
+            if self.stop.is_set():
+                break
+            known = done.get(variant.number, set())
+            due = [n for n in self.plan.platforms if n not in known and self.plan.is_due(n, variant.fingerprint)]
+            chosen = [n for n in due if patient or not self._is_behind(n)]
+            if len(chosen) < len(due):
+                left.add(variant.number)
+            elsewhere = given(variant)
+            if chosen or elsewhere:
+                self._start_case(variant, chosen, elsewhere, bool(known), patient)
+        return left
+
+    def _start_case(
+        self, variant: Numbered, platforms: list[str], elsewhere: list[Trial], known: bool, patient: bool
+    ) -> None:
+        while patient and any(self._is_behind(name) for name in platforms) and not self.stop.wait(0.05):
+            pass
+        while not self._in_flight.acquire(timeout=0.2):
+            if self.stop.is_set():
+                return
+        case = Case(variant, fresh={*platforms, *(trial.platform for trial in elsewhere)})
+        if known:
+            with self._ledger_lock:
+                case.trials = self.ledger.trials(variant.number)
+        for trial in elsewhere:
+            case.record(trial)
+        with self._count_lock:
+            self._active += 1
+        self.flow.start(case, platforms)
+
+    def _is_behind(self, name: str) -> bool:
+        lane = self.flow.platforms[name]
+        return name != BASELINE and lane.is_slow and lane.backlog >= BACKLOG
+
+    def _finish(self, case: Case) -> None:
+        with self._count_lock:
+            for name in case.fresh & case.verdicts.keys():
+                word = case.verdicts[name].conclusion.value
+                self.conclusions[word] = self.conclusions.get(word, 0) + 1
+        self.paused = ""
+        self.writer.put(case)
+        self._in_flight.release()
+        with self._count_lock:
+            self._active -= 1
+
+    def _drain(self) -> None:
+        """Wait until everything that was started is in the ledger."""
+        while self._active and not self.stop.wait(0.05):
+            pass
+        self.writer.flush()
+
+    def _relate(self, numbering: Numbering) -> None:
+        """What each platform says about programs that must agree with each other."""
+        self.phase = "relations"
+        runners, judge = self._first_runners(), self._judges[0]
+        Examiner(self.ledger, self.plan, numbering, runners, judge, self.stop.is_set).examine()
+
+    def _first_runners(self) -> dict[str, Runner]:
+        return {name: runners[0] for name, runners in self._runners.items()}
+
+    def _trace(self, weights: str) -> None:
+        """Where what diverges begins to diverge; only when all else is done, so that it is the same every time."""
+        self.phase = "triage"
+
+        def tell(done: int, count: int) -> None:
+            self.traced = (done, count)
+
+        cutting = Cutting(self._first_runners(), self._judges[0], weights)
+        trace(self.ledger, cutting, weights, tell, self.stop.is_set)
+
+    def _wait(self, feeder: threading.Thread, hours: float | None, watch: Watch) -> str:
+        deadline = None if hours is None else self._start + hours * 3600
+        shown = 0.0
+        try:
+            while feeder.is_alive() and self.failure is None:
+                feeder.join(0.1)
+                if time.monotonic() - shown >= WATCH_S:
+                    shown = time.monotonic()
+                    watch(self.snapshot())
+                if deadline is not None and time.monotonic() > deadline:
+                    return "time"
+        except KeyboardInterrupt:
+            return "interrupted"
+        watch(self.snapshot())
+        return "done"
+
+    def _close(self, feeder: threading.Thread) -> None:
+        """End the workers, then write what is finished; what is half done is done again next time."""
+        self.stop.set()
+        self.workforce.interrupt()
+        feeder.join()
+        for lane in self._lanes():
+            lane.join()
+        self.writer.close()
+
+    def _pause(self, reason: str) -> None:
+        self.paused = reason
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.stop.is_set():
+            self.failure = self.failure or error
+            self.stop.set()
+
+    def snapshot(self) -> Snapshot:
+        spent = self.seconds
+        assert self.flow.judges is not None
+        return Snapshot(
+            phase=self.phase,
+            seconds=spent,
+            finished=self._before + self.writer.written,
+            total=self.plan.variants,
+            rate=self.writer.written / spent if spent else 0.0,
+            conclusions=dict(self.conclusions),
+            platforms={n: PlatformProgress(x.done, x.backlog, x.pace_s) for n, x in self.flow.platforms.items()},
+            judging=self.flow.judges.backlog,
+            paused=self.paused,
+            traced=self.traced,
+        )

@@ -1,0 +1,35 @@
+"""Merge the results of another machine into a campaign, and judge as if all had run together.
+
+Platforms of this machine run again only the variants on which somebody disagrees bit for bit: a verdict needs
+their outputs, which are not kept. Exit code: as `mindgap hunt`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    directory: Annotated[Path, typer.Argument(help="The directory of the campaign.", metavar="DIR")],
+    results: Annotated[Path, typer.Argument(help="What `mindgap run` wrote.", metavar="RESULTS")],
+    jobs: Annotated[int | None, typer.Option(help="Programs at work at the same time. Default: cores.", min=1)] = None,
+    known: Annotated[
+        Path | None, typer.Option(help="A known.toml: findings that are reported already.", metavar="FILE")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")
+    ] = None,
+) -> None:
+    from mindgap.campaign.hunt import merge
+    from mindgap.campaign.known import load_known
+    from mindgap.cli.hunt import finish
+    from mindgap.platforms.config import load_config
+    from mindgap.report.campaign_console import HuntProgress
+
+    listed = load_known(known) if known is not None else []
+    with HuntProgress() as progress:
+        ending = merge(directory, results, jobs=jobs, config=load_config(config), known=listed, watch=progress)
+    finish(directory, ending)

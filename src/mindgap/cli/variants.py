@@ -1,0 +1,136 @@
+"""Variants of real models: make some, look at one, and see how much of ATen they reach."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mindgap.variants.registry import Mutation
+
+app = typer.Typer(no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")]
+Corpus = Annotated[
+    Path | None, typer.Option("--corpus", help="A store of programs. Default: the smoke corpus.", metavar="DIR")
+]
+Bases = Annotated[
+    list[str] | None,
+    typer.Argument(help="Programs to vary: .mgp files or smoke:NAME. Default: all of the corpus.", metavar="[BASE]..."),
+]
+Seed = Annotated[int, typer.Option(help="The same bases and seed give the same variants.")]
+Blind = Annotated[bool, typer.Option("--blind", help="Do not prefer what is not covered yet.")]
+
+
+@app.command("make")
+def make(
+    bases: Bases = None,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many.", min=1)] = 100,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write them.", metavar="DIR")] = Path(
+        "variants"
+    ),
+    seed: Seed = 0,
+    corpus: Corpus = None,
+    blind: Blind = False,
+) -> None:
+    """Make variants of real programs: each a complete program file with its recipe beside it.
+
+    `mindgap check FILE.mgp` runs one on many platforms; `mindgap variants show FILE.mgp` says how it was made.
+    """
+    _quiet()
+    from mindgap.report.console import ProgressLine, show_line
+    from mindgap.report.variants import made_lines
+    from mindgap.variants import files
+    from mindgap.variants.base import load_bases
+    from mindgap.variants.synthesis import Synthesis
+
+    with ProgressLine() as progress:
+        progress("bases", "loading")
+        found = load_bases(bases, corpus)
+        by_fingerprint = {base.fingerprint: base for base in found}
+        synthesis = Synthesis(found, seed, guided=not blind, plugins=_plugins())
+        _directory(output)
+        for number, variant in zip(range(count), synthesis):
+            progress("variants", f"{number} of {count}")
+            files.save(output, variant, by_fingerprint[variant.provenance.base])
+    for line in made_lines(synthesis, len(found), output):
+        show_line(line)
+
+
+@app.command("show")
+def show(
+    file: Annotated[Path, typer.Argument(help="A variant that `variants make` wrote.", metavar="FILE")],
+    corpus: Corpus = None,
+    base: Annotated[
+        str | None, typer.Option(help="The program that it was derived from. Default: looked up in the corpus.")
+    ] = None,
+) -> None:
+    """Say how a variant was made: its recipe in words, and what differs from its base, node by node."""
+    _quiet()
+    from mindgap.report.console import show_line
+    from mindgap.report.variants import shown_lines
+    from mindgap.variants import files
+    from mindgap.variants.origin import origin_of
+
+    variant = files.load(file)
+    for line in shown_lines(variant, origin_of(variant.provenance, base, corpus)):
+        show_line(line)
+
+
+@app.command("stats")
+def stats(
+    bases: Bases = None,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many variants of each kind.", min=10)] = 2000,
+    seed: Seed = 0,
+    corpus: Corpus = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how coverage grows with the number of variants, guided and blind, and which mutations did not fit.
+
+    Counted is what differs from the bases: ATen overloads, contexts (operator, dtype, rank, layout, class of its
+    literals) and producer-consumer pairs.
+    """
+    _quiet()
+    from mindgap.report.console import ProgressLine, show_json, show_line, show_table
+    from mindgap.report.variants import curve_rows, skipped_rows, stats_document
+    from mindgap.variants.base import load_bases
+    from mindgap.variants.curve import growth
+
+    with ProgressLine() as progress:
+        progress("bases", "loading")
+        found = load_bases(bases, corpus)
+        curves = growth(found, seed, count, lambda what: progress("variants", what), _plugins())
+    if as_json:
+        show_json(stats_document(curves, len(found)))
+        return
+    show_table(["variants", "operators", "blind", "contexts", "blind", "pairs", "blind"], curve_rows(curves))
+    show_table(["mutation", "made", "did not fit", "most frequent reason"], skipped_rows(curves))
+    show_line(f"{count:,} variants of {len(found)} programs, guided against blind, seed {seed}")
+
+
+def _quiet() -> None:
+    """Before torch is imported: its kernels warn of deprecations that no user of a variant can change."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
+def _directory(path: Path) -> None:
+    from mindgap.errors import UsageError
+
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write to {path}", cause=error.strerror) from error
+
+
+def _plugins() -> list[Mutation]:
+    """Mutations that installed packages bring; one that cannot be imported is named and left out."""
+    from mindgap.report.console import show_line
+    from mindgap.variants.registry import plugins
+
+    found, failed = plugins()
+    for name, reason in failed.items():
+        show_line(f"mutations of {name} were left out: {reason}")
+    return found

@@ -1,0 +1,145 @@
+"""Passes that make the graph smaller: fewer outputs, fewer nodes; what was cut away becomes an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from mindgap.program.build import without_unused
+from mindgap.program.graph import Input, Ref, map_leaves, references
+from mindgap.records.tensors import TensorMeta
+from mindgap.tracing.extract import Value, changed_leaves, extract, is_access, is_tensor, needed_nodes, units
+from mindgap.tracing.witness import Witness
+
+Values = Callable[[Witness, Sequence[Collection[int]]], "list[dict[int, Value]]"]
+"""What each part of a witness's program is fed with when eager runs it."""
+
+FEW: Final = 24
+"""Below so many operators each is tried alone; above, groups of them."""
+
+
+def outputs(witness: Witness, values: Values) -> Iterator[Witness]:
+    """One output alone; half of them when there are many."""
+    program = witness.program
+    found = [leaf for _, leaf in program.output_leaves() if isinstance(leaf, Ref)]
+    if len(found) < 2 and program.outputs in found:
+        return
+    groups = [[leaf] for leaf in found] if len(found) <= 8 else [found[: len(found) // 2], found[len(found) // 2 :]]
+    for group in groups:
+        yield returning(witness, [int(leaf) for leaf in group])
+
+
+def suffix(witness: Witness, values: Values) -> Iterator[Witness]:
+    """The first nodes alone: half of them, then more and more."""
+    parts = units(witness.program)
+    for count in _growing(len(parts)):
+        kept = {member for part in parts[:count] for member in part}
+        yield _extracted(witness, kept, values)
+
+
+def prefix(witness: Witness, values: Values) -> Iterator[Witness]:
+    """The last nodes alone: half of them, then more and more; they are fed with what eager gave."""
+    parts = units(witness.program)
+    for count in _growing(len(parts)):
+        kept = {member for part in parts[len(parts) - count :] for member in part}
+        yield _extracted(witness, kept, values)
+
+
+def single(witness: Witness, values: Values) -> Iterator[Witness]:
+    """One operator alone, the last first."""
+    parts = units(witness.program)
+    if 1 < len(parts) <= FEW:
+        for part in reversed(parts):
+            yield _extracted(witness, part, values)
+
+
+def removal(witness: Witness, values: Values) -> Iterator[Witness]:
+    """Without a group of nodes: large groups first, single nodes last; their results become inputs."""
+    parts = units(witness.program)
+    size = max(1, len(parts) // 4)
+    while len(parts) > 1:
+        for low in range(0, len(parts), size):
+            gone = {member for part in parts[low : low + size] for member in part}
+            rest = {node.id for node in witness.program.nodes} - gone
+            if rest:
+                yield _extracted(witness, rest, values)
+        if size == 1:
+            return
+        size //= 2
+
+
+def bypass(witness: Witness, values: Values) -> Iterator[Witness]:
+    """Without one node: those who read it read an argument of the same shape and type instead."""
+    program = witness.program
+    metas: dict[int, object] = {item.id: (item.meta.shape, item.meta.dtype) for item in program.given()}
+    metas |= {n.id: (n.meta.shape, n.meta.dtype) for n in program.nodes if isinstance(n.meta, TensorMeta)}
+    for node in reversed(program.nodes):
+        same = [r for r in references(node) if is_tensor(node) and metas.get(r) == metas[node.id]]
+        for replacement in dict.fromkeys(same):
+
+            def swap(leaf: Any, old: int = node.id, new: int = replacement) -> Any:
+                return Ref(new) if isinstance(leaf, Ref) and int(leaf) == old else leaf
+
+            nodes = tuple(changed_leaves(other, swap) for other in program.nodes if other.id != node.id)
+            outputs = map_leaves(program.outputs, swap)
+            if nodes:
+                changed = replace(program, nodes=nodes, outputs=outputs)
+                yield _tidy(replace(witness, program=changed))
+
+
+def constants(witness: Witness, values: Values) -> Iterator[Witness]:
+    """All constants as inputs, then each alone."""
+    held = witness.program.constants
+    if held:
+        yield _as_inputs(witness, {constant.id for constant in held})
+    if len(held) > 1:
+        for constant in held:
+            yield _as_inputs(witness, {constant.id})
+
+
+def returning(witness: Witness, targets: Sequence[int]) -> Witness:
+    """The same program, but only these values are returned."""
+    program = witness.program
+    outputs = Ref(targets[0]) if len(targets) == 1 else tuple(Ref(target) for target in targets)
+    kept = needed_nodes(program, targets)
+    nodes = tuple(node for node in program.nodes if node.id in kept)
+    return _tidy(replace(witness, program=replace(program, nodes=nodes, outputs=outputs)))
+
+
+def _extracted(witness: Witness, kept: Collection[int], values: Values) -> Witness:
+    """A part on its own; an access whose operator is not in it becomes an input."""
+    nodes = {node.id: node for node in witness.program.nodes}
+    whole = {i for i in kept if not is_access(nodes[i]) or int(nodes[i].args[0]) in kept}
+    return _tidy(extract(witness, whole, values(witness, [whole])[0]))
+
+
+def _tidy(witness: Witness) -> Witness:
+    """Without inputs and constants that nothing reads; one output is returned by itself."""
+    program = witness.program
+    read = {r for node in program.nodes for r in references(node)}
+    map_leaves(program.outputs, lambda leaf: read.add(int(leaf)) if isinstance(leaf, Ref) else None)
+    kept = [place for place, item in enumerate(program.inputs) if item.id in read]
+    outputs = program.outputs
+    if isinstance(outputs, tuple) and len(outputs) == 1:
+        outputs = outputs[0]
+    inputs = tuple(program.inputs[place] for place in kept)
+    tidy = without_unused(replace(program, inputs=inputs, outputs=outputs, example=()))
+    return replace(witness, program=tidy, inputs=tuple(witness.inputs[place] for place in kept))
+
+
+def _as_inputs(witness: Witness, chosen: Collection[int]) -> Witness:
+    program = witness.program
+    moved = [constant for constant in program.constants if constant.id in chosen]
+    inputs = (*program.inputs, *(Input(c.id, f"c{c.id}", c.meta) for c in moved))
+    rest = tuple(constant for constant in program.constants if constant.id not in chosen)
+    tensors = (*witness.inputs, *(witness.constants[c.digest] for c in moved))
+    return replace(witness, program=replace(program, inputs=inputs, constants=rest, example=()), inputs=tensors)
+
+
+def _growing(count: int) -> Iterator[int]:
+    """Half of `count`, three quarters, seven eighths ... up to one less."""
+    missing = count // 2
+    while missing:
+        yield count - missing
+        missing //= 2

@@ -1,0 +1,229 @@
+"""A campaign for readers: what did not run, what diverges, who is wrong, what to look at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mindgap.campaign.plan import BASELINE
+from mindgap.campaign.progress import Snapshot
+from mindgap.campaign.summary import CampaignSummary, PlatformCounts
+from mindgap.campaign.triage import Finding
+from mindgap.records.outcome import Status
+from mindgap.records.verdict import Blame, Conclusion
+from mindgap.report.summary import multiple, plain_text
+
+Table = tuple[list[str], list[list[str]]]
+"""Titles and rows."""
+
+SHOWN: Final = 12
+"""Findings of one section on a terminal; the Markdown page has all."""
+
+FAILED: Final = (Status.UNSUPPORTED, Status.REJECTED, Status.ERROR, Status.CRASH, Status.TIMEOUT, Status.OOM)
+JUDGED: Final = (
+    Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.DIVERGES, Conclusion.UNSTABLE, Conclusion.HAZARD,
+    Conclusion.UNJUDGED,
+)  # fmt: skip
+
+
+def headline(summary: CampaignSummary) -> str:
+    names = ", ".join(item.name for item in summary.platforms)
+    return f"{_many(summary.variants, 'variant')} of {_many(summary.bases, 'real model')} on {names}"
+
+
+def execution_table(summary: CampaignSummary) -> Table:
+    """What did not run (the study's figure 3)."""
+    shown = [status for status in FAILED if any(item.statuses.get(status.value) for item in summary.platforms)]
+    titles = ["platform", "ran", "ok", *(status.value for status in shown), "waiting"]
+    rows = []
+    for item in summary.platforms:
+        ok = item.statuses.get("ok", 0)
+        failures = [_part(item.statuses.get(status.value, 0), item.done) for status in shown]
+        rows.append([item.name, str(item.done), _part(ok, item.done), *failures, str(item.due - item.done or "")])
+    return titles, rows
+
+
+def consistency_table(platforms: Sequence[PlatformCounts]) -> Table:
+    """How outputs compare with eager's (figures 4 and 5)."""
+    shown = [word for word in JUDGED if any(item.conclusions.get(word.value) for item in platforms)]
+    rows = []
+    for item in platforms:
+        total = sum(item.conclusions.get(word.value, 0) for word in JUDGED)
+        rows.append([item.name, str(total), *(_part(item.conclusions.get(w.value, 0), total) for w in shown)])
+    return ["platform", "compared", *(_WORDS.get(word, word.value) for word in shown)], rows
+
+
+_WORDS: Final = {Conclusion.AGREES: "same bits"}
+
+
+def consistency_tables(summary: CampaignSummary) -> Iterator[tuple[str, Table]]:
+    """Across platforms, and compiled against eager."""
+    others = [item for item in summary.platforms if item.name != BASELINE]
+    if others:
+        yield "Outputs compared with eager", consistency_table(others)
+    compiled = [item for item in others if item.compiles]
+    if compiled:
+        failures = [_compiled_row(summary, item) for item in compiled]
+        yield "Compiled against eager", (["platform", "variants", "not compiled", "compiled, diverges"], failures)
+
+
+def _compiled_row(summary: CampaignSummary, item: PlatformCounts) -> list[str]:
+    failed = item.done - item.statuses.get("ok", 0)
+    return [item.name, str(item.done), _part(failed, item.done), _part(item.conclusions.get("diverges", 0), item.done)]
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """One row each: who is wrong, where, how often, and the smallest witness."""
+    titles = ["id", "wrong", "what", "operator", "error / rounding", "variants", "models", "smallest witness"]
+    return titles, [
+        [
+            finding.id,
+            wrong(finding),
+            _what(finding),
+            finding.suspect,
+            multiple(finding.error_over_bound),
+            str(finding.variants),
+            str(finding.bases),
+            f"#{finding.witness.program} {finding.witness.name}, {_many(finding.witness.nodes, 'node')}",
+        ]
+        for finding in findings
+    ]
+
+
+def failures_table(findings: Sequence[Finding]) -> Table:
+    titles = ["id", "platform", "what", "stage", "variants", "models", "message"]
+    return titles, [
+        [f.id, ", ".join(f.platforms), f.kind, f.stage, str(f.variants), str(f.bases), f.message] for f in findings
+    ]
+
+
+def wrong(finding: Finding) -> str:
+    """Who is farther from float64."""
+    names = ", ".join(finding.platforms)
+    if finding.blame == Blame.UNCLEAR.value:
+        return f"{names} or eager"
+    return f"{names} and eager" if finding.blame == Blame.BOTH.value else names
+
+
+def _what(finding: Finding) -> str:
+    return finding.kind if finding.category == "divergence" else f"{finding.category} ({finding.kind})"
+
+
+def split(summary: CampaignSummary) -> tuple[list[Finding], list[Finding], list[Finding]]:
+    """New divergences, new failures, and what is known already."""
+    new = [finding for finding in summary.findings if not finding.known]
+    failures = [finding for finding in new if finding.category == "failure"]
+    return [f for f in new if f.category != "failure"], failures, [f for f in summary.findings if f.known]
+
+
+def undecided(summary: CampaignSummary) -> list[str]:
+    """What was not judged or only a hazard, with its reasons."""
+    lines = []
+    hazards = sum(summary.hazards.values())
+    if hazards:
+        rules = ", ".join(f"{rule} {count}" for rule, count in list(summary.hazards.items())[:4])
+        lines.append(f"{_many(hazards, 'verdict')} only a hazard, where behaviour is unspecified: {rules}")
+    unjudged = sum(summary.unjudged.values())
+    if unjudged:
+        reasons = "; ".join(f"{reason} ({count})" for reason, count in list(summary.unjudged.items())[:3])
+        lines.append(f"{_many(unjudged, 'verdict')} could not be made: {reasons}")
+    waiting = [item for item in summary.platforms if item.due > item.done]
+    lines += [f"{item.name} has {_many(item.due - item.done, 'variant')} still to run" for item in waiting]
+    return lines
+
+
+def first_looks(summary: CampaignSummary) -> list[str]:
+    """The findings to open first, in words."""
+    divergences, failures, _ = split(summary)
+    return [f"{finding.id}  {_story(finding)}" for finding in (divergences + failures)[:3]]
+
+
+def _story(finding: Finding) -> str:
+    where = f"{_many(finding.variants, 'variant')} of {_many(finding.bases, 'model')}"
+    if finding.category == "failure":
+        return (
+            f"{', '.join(finding.platforms)}: {finding.kind} at {finding.stage} in {where}: {finding.witness.message}"
+        )
+    return f"{wrong(finding)}: {finding.suspect} in {where}: {finding.witness.sentence}"
+
+
+def ending_line(reason: str, directory: str) -> str:
+    if reason == "done":
+        return f"The campaign is complete; its ledger and summary.md are in {directory}."
+    why = "The time is over" if reason == "time" else "Interrupted"
+    return f"{why}; everything so far is kept. Go on with: mindgap hunt --resume {directory}"
+
+
+def progress_text(now: Snapshot) -> str:
+    """A campaign at one moment, in one line."""
+    if now.paused:
+        return f"paused: {' '.join(now.paused.split())}"
+    if now.phase == "relations":
+        return "asking each platform about programs that must agree with each other"
+    if now.phase == "triage":
+        return f"looking for the operators: {now.traced[0]} of {now.traced[1]} divergences"
+    left = f", {_time(now.left_s)} left" if now.left_s is not None and now.phase == "run" else ""
+    bad = {word: now.conclusions.get(word, 0) for word in ("diverges", "failed", "unstable", "unjudged")}
+    found = ", ".join(f"{count} {word}" for word, count in bad.items() if count) or "nothing flagged"
+    waiting = ", ".join(f"{name} {item.waiting}" for name, item in now.platforms.items() if item.waiting)
+    rest = f"; waiting: {waiting}" if waiting else ""
+    rest += f", verdicts {now.judging}" if now.judging else ""
+    return f"{now.finished} of {now.total} variants, {now.rate:.1f}/s{left}; {found}{rest}"
+
+
+def campaign_markdown(summary: CampaignSummary) -> str:
+    """The whole summary as a page."""
+    divergences, failures, known = split(summary)
+    versions = ", ".join(f"{name} {version}" for name, version in summary.versions.items())
+    lines = [f"# {headline(summary)}", "", f"Seed {summary.plan.seed}. {versions}.", ""]
+    looks = first_looks(summary)
+    lines += ["## What to look at first", "", *([f"- {_cell(look)}" for look in looks] or ["Nothing was found."]), ""]
+    lines += ["## What ran", "", *_markdown(execution_table(summary)), ""]
+    for title, table in consistency_tables(summary):
+        lines += [f"## {title}", "", *_markdown(table), ""]
+    if divergences:
+        lines += ["## What diverges", "", *_markdown(findings_table(divergences)), ""]
+        lines += [f"- **{f.id}** {_cell(f.witness.sentence)}" for f in divergences] + [""]
+    if failures:
+        lines += ["## What did not run", "", *_markdown(failures_table(failures)), ""]
+    if known:
+        rows = [[f.id, f.known, wrong(f), f.suspect, str(f.variants)] for f in known]
+        lines += ["## Known already", "", *_markdown((["id", "known as", "wrong", "operator", "variants"], rows)), ""]
+    open_ = undecided(summary)
+    if open_:
+        lines += ["## What was not decided", "", *(f"- {_cell(line)}" for line in open_), ""]
+    return "\n".join(lines)
+
+
+def _markdown(table: Table) -> list[str]:
+    titles, rows = table
+    return [
+        f"| {' | '.join(titles)} |",
+        f"|{'---|' * len(titles)}",
+        *(f"| {' | '.join(map(_cell, row))} |" for row in rows),
+    ]
+
+
+def _cell(text: str) -> str:
+    """Text from a model or a runtime cannot break a table or become markup."""
+    plain = plain_text(text).replace("\n", " ")
+    for character in "\\`*_[]<>|":
+        plain = plain.replace(character, f"\\{character}")
+    return plain
+
+
+def _part(count: int, total: int) -> str:
+    if not count:
+        return "0"
+    share = 100 * count / total
+    return f"{count} ({share:.0f}%)" if share >= 10 or share == int(share) else f"{count} ({share:.1f}%)"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

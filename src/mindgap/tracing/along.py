@@ -1,0 +1,68 @@
+"""The error along the program: every inner value of the platform's own run, shown as an output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mindgap.program.graph import Node, Program, Ref, leaves
+from mindgap.records.verdict import Conclusion
+from mindgap.tracing.capture import CLONE
+from mindgap.tracing.examine import Examiner
+from mindgap.tracing.extract import is_tensor, units, writes
+from mindgap.tracing.own import windows
+from mindgap.tracing.witness import Witness
+from mindgap.verdicts.finding import Finding
+
+
+@dataclass(frozen=True)
+class Along:
+    """What the inner values of a run show; `problem` says why they say nothing."""
+
+    findings: dict[int, Finding] = field(default_factory=dict)
+    """By node id; a node that is missing was not shown."""
+    problem: str = ""
+
+
+def errors_along(examiner: Examiner, witness: Witness, tell: Callable[[str], None] = lambda what: None) -> Along:
+    """Windows of inner values from the first on, until one holds the first value that is wrong.
+
+    Showing a value may keep a compiler from fusing it away, and with that remove the difference: then nothing
+    that was seen counts.
+    """
+    program = witness.program
+    found: dict[int, Finding] = {}
+    for window in windows(program, units(program)):
+        members = [node.id for node in program.nodes if is_tensor(node) and any(node.id in part for part in window)]
+        tell(f"inner values of {len(members)} operators")
+        shown, count = showing(program, members)
+        seen = examiner.examine(replace(witness, program=shown))
+        if not (seen.eager.ok and seen.candidate.ok):
+            return Along({}, f"it does not run with its inner values shown: {seen.candidate.message}")
+        kept = [seen.findings.get(f"[{place}]") for place in range(len(members), len(members) + count)]
+        changed = [finding for name, finding in seen.findings.items() if name.startswith("input:")]
+        if not any(item and item.conclusion is Conclusion.DIVERGES for item in (*kept, *changed)):
+            return Along({}, "showing inner values removes the difference: operators that are fused behave otherwise")
+        here = {identity: seen.findings[f"[{place}]"] for place, identity in enumerate(members)}
+        found |= here
+        if any(item.conclusion is Conclusion.DIVERGES for item in here.values()):
+            break
+    return Along(found)
+
+
+def showing(program: Program, members: list[int]) -> tuple[Program, int]:
+    """The program with these values before its own outputs, and how many its own are."""
+    own = [leaf for _, leaf in leaves(program.outputs) if isinstance(leaf, Ref)]
+    nodes = list(program.nodes)
+    shown: list[Any] = [Ref(identity) for identity in members]
+    if writes(program):  # a copy at once, before somebody writes to it
+        fresh = max((item.id for item in (*program.given(), *program.nodes)), default=0) + 1
+        copies = {identity: fresh + number for number, identity in enumerate(members)}
+        nodes = []
+        for node in program.nodes:
+            nodes.append(node)
+            if node.id in copies:
+                nodes.append(Node(copies[node.id], CLONE, (Ref(node.id),), meta=node.meta))
+        shown = [Ref(copies[identity]) for identity in members]
+    return replace(program, nodes=tuple(nodes), outputs=(*shown, *own), example=()), len(own)

@@ -1,0 +1,172 @@
+"""Variations of a witness: what makes the difference go away says what causes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+
+from mindgap.program import ops
+from mindgap.program.graph import Node, Ref, references
+from mindgap.records.tensors import TensorMeta
+from mindgap.records.verdict import Conclusion
+from mindgap.tracing.capture import CLONE
+from mindgap.tracing.examine import Examiner, Symptom
+from mindgap.tracing.extract import changed_leaves, merged
+from mindgap.tracing.metas import with_metas
+from mindgap.tracing.witness import Witness
+
+MODERATE: Final = 8.0
+"""Values up to here overflow in no operator that is not made to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One variation and what it would show."""
+
+    name: str
+    """As in `vanishes when ...`."""
+    change: Callable[[Witness], Witness | None]
+    """None where there is nothing to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """An experiment that was made."""
+
+    name: str
+    vanishes: bool
+
+
+def _each(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Witness], Witness | None]:
+    """A change of every input, where it changes any."""
+
+    def apply(witness: Witness) -> Witness | None:
+        changed = [change(tensor) for tensor in witness.inputs]
+        same = all(_same(a, b) for a, b in zip(changed, witness.inputs))
+        return None if same else with_metas(witness.with_inputs(changed))
+
+    return apply
+
+
+def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
+    """NaN, infinities, negative zeros and denormal numbers replaced by one."""
+    if not tensor.is_floating_point():
+        return tensor
+    tiny = torch.finfo(tensor.dtype).tiny
+    odd = ~torch.isfinite(tensor) | ((tensor.abs() < tiny) & (tensor != 0)) | ((tensor == 0) & tensor.signbit())
+    return torch.where(odd, torch.ones_like(tensor), tensor)
+
+
+def _moderate(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dtype is torch.bool or tensor.dtype.is_complex:
+        return tensor
+    top = int(MODERATE) if not tensor.is_floating_point() else MODERATE
+    return torch.where(tensor != tensor, tensor, tensor.clamp(-top if tensor.dtype is not torch.uint8 else 0, top))
+
+
+def _positive(tensor: torch.Tensor) -> torch.Tensor:
+    unsigned = tensor.dtype in (torch.bool, torch.uint8) or tensor.dtype.is_complex
+    return tensor if unsigned else tensor.abs()
+
+
+def _half_as_float(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float32) if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def _reversed(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.flip(list(range(tensor.dim()))) if tensor.dim() else tensor
+
+
+def _apart(witness: Witness) -> Witness | None:
+    """A copy of every argument before each operator: nothing shares memory any more."""
+    program = witness.program
+    if not any(ops.mutated_arguments(node.op) or ops.may_alias(node.op) for node in program.nodes):
+        return None
+    fresh = max(item.id for item in (*program.given(), *program.nodes)) + 1
+    metas = {item.id: item.meta for item in program.given()} | {n.id: n.meta for n in program.nodes}
+    nodes: list[Node] = []
+    for node in program.nodes:
+        copies: dict[int, int] = {}
+        written = {
+            int(node.args[i])
+            for i, _ in ops.mutated_arguments(node.op)
+            if i < len(node.args) and isinstance(node.args[i], Ref)
+        }
+        for identity in dict.fromkeys(references(node)):
+            if isinstance(metas.get(identity), TensorMeta) and identity not in written:
+                copies[identity] = fresh
+                nodes.append(Node(fresh, CLONE, (Ref(identity),), meta=metas[identity]))
+                fresh += 1
+
+        def swap(leaf: Any, copies: dict[int, int] = copies) -> Any:
+            return Ref(copies.get(int(leaf), int(leaf))) if isinstance(leaf, Ref) else leaf
+
+        nodes.append(changed_leaves(node, swap))
+    return replace(witness, program=replace(program, nodes=tuple(nodes)))
+
+
+SPECIAL: Final = "NaN, infinities, negative zeros and denormal numbers are replaced by 1"
+RANGE: Final = f"all values are between -{MODERATE:g} and {MODERATE:g}"
+SIGNS: Final = "all values are positive"
+CONTIGUOUS: Final = "inputs are contiguous"
+COPIES: Final = "operators get copies of their arguments"
+FLOAT32: Final = "half precision is replaced by float32"
+
+EXPERIMENTS: Final = (
+    Experiment(SPECIAL, _each(_ordinary)),
+    Experiment(RANGE, _each(_moderate)),
+    Experiment(SIGNS, _each(_positive)),
+    Experiment(CONTIGUOUS, _each(lambda tensor: tensor.contiguous())),
+    Experiment(COPIES, _apart),
+    Experiment(FLOAT32, _each(_half_as_float)),
+)
+
+
+def try_all(
+    examiner: Examiner, witness: Witness, symptom: Symptom, experiments: Sequence[Experiment] = EXPERIMENTS
+) -> list[Tried]:
+    """Which variations remove the difference; those that change nothing, or that eager refuses, are left out."""
+    made = [(item.name, changed) for item in experiments if (changed := item.change(witness)) is not None]
+    if not made:
+        return []
+    answers = _together(examiner, [changed for _, changed in made]) if symptom.candidate_runs else None
+    if answers is None:
+        answers = [_alone(examiner, changed, symptom) for _, changed in made]
+    return [Tried(name, not shows) for (name, _), shows in zip(made, answers) if shows is not None]
+
+
+def reversal(examiner: Examiner, witness: Witness) -> tuple[float, float] | None:
+    """The error with the inputs as they are and in reverse order, in noise floors: a sum in another order."""
+    turned = _each(_reversed)(witness)
+    if turned is None:
+        return None
+    errors = [examiner.examine(item).verdict.error_over_bound for item in (witness, turned)]
+    return (errors[0] or 0.0, errors[1] or 0.0)
+
+
+def _together(examiner: Examiner, witnesses: Sequence[Witness]) -> list[bool | None] | None:
+    whole, owned = merged(witnesses, "experiments")
+    found = examiner.examine(whole)
+    if not (found.eager.ok and found.candidate.ok):
+        return None
+    return [
+        any(found.findings[n].conclusion is Conclusion.DIVERGES for n in names if n in found.findings)
+        for names in owned
+    ]
+
+
+def _alone(examiner: Examiner, witness: Witness, symptom: Symptom) -> bool | None:
+    found = examiner.examine(witness)
+    if symptom.eager_runs and not found.eager.ok:
+        return None
+    return found.symptom is not None
+
+
+def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
+    if first.dtype != second.dtype or first.stride() != second.stride():
+        return False
+    equal = (first == second) & (first.signbit() == second.signbit()) if not first.dtype.is_complex else first == second
+    return bool((equal | ((first != first) & (second != second))).all())

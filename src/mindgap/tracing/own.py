@@ -1,0 +1,92 @@
+"""The error that each operator adds itself: it alone on the platform, fed with what eager computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mindgap.program.graph import NodeMeta, Program, references
+from mindgap.records.tensors import DTYPES, TensorMeta
+from mindgap.records.verdict import Conclusion
+from mindgap.tracing.capture import capture
+from mindgap.tracing.examine import Examination, Examiner, Symptom
+from mindgap.tracing.extract import extract, merged, units
+from mindgap.tracing.witness import Witness
+from mindgap.verdicts.finding import Finding, gravest
+
+WINDOW_BYTES: Final = 64 << 20
+"""Values of operators that are examined together: bounds the memory, whatever the size of the program."""
+WINDOW_UNITS: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What one operator shows alone."""
+
+    finding: Finding | None = None
+    """None where it gave eager's bits, or did not run."""
+    symptom: Symptom | None = None
+    """What is wrong with it alone."""
+    problem: str = ""
+    """Why it could not be examined alone."""
+
+
+def own_errors(examiner: Examiner, witness: Witness, tell: Callable[[str], None] = lambda what: None) -> dict[int, Own]:
+    """By node id of each operator: what it shows alone."""
+    found: dict[int, Own] = {}
+    parts = units(witness.program)
+    for window in windows(witness.program, parts):
+        tell(f"operators {len(found) + 1} to {len(found) + len(window)} of {len(parts)}, each alone")
+        values = capture(lambda shown: examiner.run(examiner.baseline, shown), witness, window)
+        alone = [extract(witness, part, value) for part, value in zip(window, values)]
+        together = _examine(examiner, alone)
+        found |= {part[0]: own for part, own in zip(window, together)}
+    return found
+
+
+def windows(program: Program, parts: Sequence[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
+    """Neighbouring operators whose arguments and results are not too large together."""
+    nodes = {node.id: node for node in program.nodes}
+    metas: dict[int, NodeMeta] = {item.id: item.meta for item in program.given()}
+    metas |= {node.id: node.meta for node in program.nodes}
+    window: list[tuple[int, ...]] = []
+    held = 0
+    for part in parts:
+        size = sum(_bytes(metas.get(i)) for member in part for i in (member, *references(nodes[member])))
+        if window and (held + size > WINDOW_BYTES or len(window) >= WINDOW_UNITS):
+            yield window
+            window, held = [], 0
+        window.append(part)
+        held += size
+    if window:
+        yield window
+
+
+def _examine(examiner: Examiner, alone: Sequence[Witness]) -> list[Own]:
+    """All side by side in one program; in halves when the platform does not take them together."""
+    whole, names = merged(alone, "operators side by side")
+    found = examiner.examine(whole)
+    if found.eager.ok and found.candidate.ok:
+        return [_of_findings(found, mine) for mine in names]
+    if len(alone) == 1:
+        failed = found.candidate if found.eager.ok else found.eager
+        return [Own(symptom=found.symptom, problem=f"{failed.status.value} at {failed.stage.value}: {failed.message}")]
+    half = len(alone) // 2
+    return _examine(examiner, alone[:half]) + _examine(examiner, alone[half:])
+
+
+def _of_findings(found: Examination, names: Sequence[str]) -> Own:
+    findings = [found.findings[name] for name in names if name in found.findings]
+    worst = gravest(findings) if findings else None
+    if worst is None or worst.conclusion is Conclusion.AGREES:
+        return Own()
+    wrong = worst.conclusion is Conclusion.DIVERGES
+    return Own(worst, Symptom(worst.conclusion, worst.kind, worst.blame) if wrong else None)
+
+
+def _bytes(meta: NodeMeta) -> int:
+    if isinstance(meta, TensorMeta):
+        return math.prod(meta.shape) * DTYPES[meta.dtype].itemsize
+    return 0 if meta is None else sum(map(_bytes, meta))

@@ -1,0 +1,123 @@
+"""Node by node: what each operator adds, what it inherits, and which one is at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mindgap.program.graph import Node, NodeMeta, references
+from mindgap.records.tensors import TensorMeta
+from mindgap.records.verdict import Conclusion
+from mindgap.tracing.along import Along, errors_along
+from mindgap.tracing.examine import Examiner, Symptom
+from mindgap.tracing.extract import units
+from mindgap.tracing.own import Own, own_errors
+from mindgap.tracing.witness import Witness
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """One operator of the program."""
+
+    node: int
+    place: int
+    """Its number among the operators, from 1."""
+    op: str
+    where: str
+    dtype: str
+    own: float | None
+    """The error that it adds itself, in noise floors; 0 for eager's bits, None where it could not be told."""
+    total: float | None
+    """The error of its result in the platform's own run, in noise floors; None where it was not seen."""
+    at_fault: bool = False
+    """Whether it alone, fed with eager's values, is wrong by more than rounding explains."""
+    wrong: int = 0
+    elements: int = 0
+    kind: str = ""
+    inherits: bool = False
+    """Whether its result is wrong although it alone is not."""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The path of an error through a program."""
+
+    steps: tuple[Traced, ...]
+    culprits: tuple[int, ...] = ()
+    """Node ids of the operators that are wrong alone, the first suspect first."""
+    note: str = ""
+    """What kept the trace from saying more."""
+    parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """The nodes that belong to each operator: itself and those that take its results apart."""
+
+    def step(self, node: int) -> Traced:
+        return next(step for step in self.steps if step.node == node)
+
+    @property
+    def first_excess(self) -> Traced | None:
+        """The first operator whose result is wrong in the platform's own run."""
+        return next((step for step in self.steps if step.at_fault or step.inherits), None)
+
+
+def trace(
+    examiner: Examiner, witness: Witness, symptom: Symptom, tell: Callable[[str], None] = lambda what: None
+) -> Trace:
+    """Every operator alone, then the inner values of the platform's own run."""
+    parts = {part[0]: part for part in units(witness.program)}
+    only = {root: Own(symptom=symptom) for root in parts} if len(parts) == 1 else None  # nobody else can be at fault
+    own = only or own_errors(examiner, witness, tell)
+    runs = symptom.eager_runs and symptom.candidate_runs
+    along = errors_along(examiner, witness, tell) if runs and len(own) > 1 else Along()
+    nodes = {node.id: node for node in witness.program.nodes}
+    steps = tuple(
+        _step(nodes[root], place, part, own[root], along, symptom)
+        for place, (root, part) in enumerate(parts.items(), start=1)
+    )
+    guilty = [step for step in steps if step.at_fault]
+    return Trace(steps, tuple(step.node for step in _ranked(guilty, witness, along)), along.problem, parts)
+
+
+def _step(node: Node, place: int, part: tuple[int, ...], own: Own, along: Along, symptom: Symptom) -> Traced:
+    finding = own.finding
+    fault = own.symptom is not None and symptom.fits(own.symptom, exactly=False)
+    seen = [along.findings[member] for member in part if member in along.findings]
+    wrong = any(item.conclusion is Conclusion.DIVERGES for item in seen)
+    totals = [item.ratio or 0.0 for item in seen]
+    return Traced(
+        node=node.id,
+        place=place,
+        op=node.op,
+        where=node.where,
+        dtype=_dtype(node.meta),
+        own=None if own.problem else (finding.ratio or 0.0) if finding else 0.0,
+        total=max(totals) if totals else None,
+        at_fault=fault,
+        wrong=finding.wrong if finding and fault else 0,
+        elements=finding.total if finding else 0,
+        kind=own.symptom.kind.value if own.symptom and own.symptom.kind else "",
+        inherits=wrong and not fault,
+        problem=own.problem,
+    )
+
+
+def _ranked(guilty: list[Traced], witness: Witness, along: Along) -> list[Traced]:
+    """Operators that are wrong alone, those whose result is also wrong in the whole program first; then in order.
+
+    An operator that inherits nothing comes before one that may only be wrong because of what it was fed.
+    """
+    seen = {step.node for step in guilty if step.total is not None and step.node in along.findings}
+    wrong = {i for i, item in along.findings.items() if item.conclusion is Conclusion.DIVERGES}
+    nodes = {node.id: node for node in witness.program.nodes}
+
+    def rank(step: Traced) -> tuple[bool, bool, int]:
+        fed_wrong = any(r in wrong for r in references(nodes[step.node]))
+        return (step.node in seen and step.node not in wrong, fed_wrong, step.place)
+
+    return sorted(guilty, key=rank)
+
+
+def _dtype(meta: NodeMeta) -> str:
+    if isinstance(meta, TensorMeta):
+        return meta.dtype
+    return _dtype(meta[0]) if meta else ""

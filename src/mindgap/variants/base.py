@@ -1,0 +1,202 @@
+"""Real programs made ready to be varied: what each of their values is, who uses it, and under which name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from mindgap.corpus.inputs import from_metas
+from mindgap.corpus.shipped import FOLDER as SMOKE
+from mindgap.corpus.store import Status, Store
+from mindgap.errors import MindgapError, ModelError, UsageError
+from mindgap.program import codec, ops
+from mindgap.program.fingerprint import fingerprint
+from mindgap.program.graph import Constant, Input, Node, Program, Ref, Tensors, leaves, references
+from mindgap.program.interpret import Executable
+from mindgap.program.made import Recipe, Whole, held, recreate
+from mindgap.variants.rules import Result, one_thread
+from mindgap.variants.values import of_tensor
+
+_ASSERTIONS: Final = ("aten._assert_", "aten.sym_constrain")
+"""They say what the base's dtypes are; a variant has others."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Base:
+    """One real program with what is known of its values; made once, used for all its variants."""
+
+    name: str
+    fingerprint: str
+    program: Program
+    values: dict[int, Result]
+    """What each input, constant and node is on the program's own example."""
+    users: dict[int, tuple[int, ...]]
+    """The nodes that read a value, in order."""
+    position: dict[int, int]
+    """Where each node stands."""
+    outputs: frozenset[int]
+    written: frozenset[int]
+    """Values whose memory an in-place operator may change."""
+    objects: frozenset[int]
+    """The identities of its node objects, which a variant takes over where it changes nothing."""
+    next_id: int
+    constants: dict[int, Constant]
+    kept: Tensors
+    """Constants that no recipe gives: variants name them by digest."""
+
+    def example(self, item: Input) -> Recipe:
+        """The recipe of an input's own numbers."""
+        return self.program.example[self.program.inputs.index(item)]
+
+
+def prepare(name: str, program: Program, constants: Tensors) -> Base:
+    """Run a program once on its example and note what its values are; raises ModelError when it cannot be varied."""
+    identity = fingerprint(program)
+    program = _with_example(_without_assertions(program))
+    values: dict[int, Result] = {}
+
+    def note(node: Node, result: Any) -> Any:
+        values[node.id] = _known(result)
+        return result
+
+    inputs = [recreate(recipe, item.meta) for recipe, item in zip(program.example, program.inputs)]
+    try:
+        for item, tensor in zip(program.inputs, inputs):
+            values[item.id] = of_tensor(tensor)
+        for constant in program.constants:
+            values[constant.id] = of_tensor(constants[constant.digest])
+        with torch.no_grad(), one_thread():
+            Executable(program, constants).run(inputs, note)
+    except MindgapError:
+        raise
+    except Exception as error:  # an operator that fails, a tensor that is not strided
+        cause = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelError(f"{name} cannot be varied: it does not run on its example", cause=cause) from error
+    users: dict[int, list[int]] = {}
+    for node in program.nodes:
+        for reference in dict.fromkeys(references(node)):
+            users.setdefault(reference, []).append(node.id)
+    ids = [*values, *(node.id for node in program.nodes)]
+    return Base(
+        name=name,
+        fingerprint=identity,
+        program=program,
+        values=values,
+        users={key: tuple(found) for key, found in users.items()},
+        position={node.id: index for index, node in enumerate(program.nodes)},
+        outputs=frozenset(int(leaf) for _, leaf in leaves(program.outputs) if isinstance(leaf, Ref)),
+        written=_written(program),
+        objects=frozenset(map(id, program.nodes)),
+        next_id=max(ids, default=0) + 1,
+        constants={c.id: c for c in program.constants},
+        kept={c.digest: constants[c.digest] for c in program.constants if c.made is None},
+    )
+
+
+def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None) -> list[Base]:
+    """Bases from files or `smoke:NAME`, from a store, or the smoke corpus, without those that cannot be varied.
+
+    Raises UsageError when none is left.
+    """
+    bases: dict[str, Base] = {}
+    skipped: list[str] = []
+    for name, path in _files(specs, directory):
+        try:
+            base = prepare(name, *codec.load(path))
+        except MindgapError as error:
+            if specs is not None:
+                raise
+            skipped.append(f"{name}: {error.what}")
+            continue
+        bases.setdefault(base.fingerprint, base)
+    if not bases:
+        raise UsageError(
+            "there is no program to vary",
+            where=str(directory) if directory is not None else None,
+            cause=skipped[0] if skipped else "the corpus is empty",
+            hint="mindgap corpus build makes a corpus; without --corpus the smoke corpus is used",
+        )
+    return list(bases.values())
+
+
+def _files(specs: Sequence[str] | None, directory: Path | None) -> Iterator[tuple[str, Path]]:
+    if specs is not None:
+        for spec in specs:
+            path = SMOKE / f"{spec.removeprefix('smoke:')}.mgp" if spec.startswith("smoke:") else Path(spec)
+            if not path.is_file():
+                raise ModelError(
+                    f"there is no program {spec}",
+                    hint="a .mgp file (mindgap save writes one) or smoke:NAME (mindgap corpus list --source smoke)",
+                )
+            yield path.stem, path
+    elif directory is not None:
+        with Store(directory) as store:
+            for entry in store.entries():
+                if entry.status is Status.BUILT:
+                    yield entry.spec, store.program_path(entry.fingerprint)
+    else:
+        for path in sorted(SMOKE.glob("*.mgp")):
+            yield path.stem, path
+
+
+def _without_assertions(program: Program) -> Program:
+    used = {reference for node in program.nodes for reference in references(node)}
+    nodes = tuple(n for n in program.nodes if n.id in used or not n.op.startswith(_ASSERTIONS))
+    return replace(program, nodes=nodes)
+
+
+def _with_example(program: Program) -> Program:
+    """Inputs that fit, as recipes: a variant must not need a file for them."""
+    if len(program.example) == len(program.inputs):
+        return program
+    made = from_metas([item.meta for item in program.inputs], 0)
+    recipes = [held(tensor) or Whole(0, item.name, 0, 2) for tensor, item in zip(made, program.inputs)]
+    return replace(program, example=tuple(recipes))
+
+
+def _written(program: Program) -> frozenset[int]:
+    """Values that share memory with one that is written to, as far as schemas tell."""
+    root: dict[int, int] = {}
+
+    def find(identity: int) -> int:
+        while root.get(identity, identity) != identity:
+            identity = root[identity]
+        return identity
+
+    written: set[int] = set()
+    for node in program.nodes:
+        read = references(node)
+        if ops.may_alias(node.op):
+            for reference in read:
+                root[find(reference)] = find(node.id)
+        for position, name in ops.mutated_arguments(node.op):
+            argument = node.args[position] if position < len(node.args) else node.kwargs.get(name)
+            written |= {int(leaf) for _, leaf in leaves(argument) if isinstance(leaf, Ref)}
+    roots = {find(identity) for identity in written}
+    ids = [*(item.id for item in program.given()), *(node.id for node in program.nodes)]
+    return frozenset(identity for identity in ids if find(identity) in roots)
+
+
+def _known(result: Any) -> Result:
+    if isinstance(result, torch.Tensor):
+        return of_tensor(result)
+    if isinstance(result, list | tuple):
+        return tuple(_known(item) for item in result)
+    return None
+
+
+@cache
+def _frozen(op: str) -> bool:
+    function = ops.resolve(op)
+    tags = getattr(function, "tags", ())
+    return torch.Tag.nondeterministic_seeded in tags or not isinstance(function, torch._ops.OpOverload)
+
+
+def is_frozen(node: Node) -> bool:
+    """Whether an edit must leave a node alone: it draws random numbers, or its result is not a tensor."""
+    return _frozen(node.op)

@@ -1,0 +1,174 @@
+"""Operators that a variant may use, with their signatures read from torch's schemas."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from mindgap.errors import CorruptProgram
+from mindgap.program import ops
+
+_NOT_FUNCTIONAL: Final = re.compile(
+    r"^_|backward|rand|bernoulli|multinomial|normal|poisson$|dropout|rrelu|fractional|exponential|cauchy|geometric"
+    r"|sparse|crow|ccol|col_indices|row_indices|^indices|^values|csr|csc|bsr|bsc|coalesce|hspmm|smm|sspaddmm"
+    r"|mkldnn|miopen|cudnn|fbgemm|quantize|qparams|q_per|q_scale|int_repr|nested|padded_tensor"
+    r"|batch_norm_(elemt|stats|gather|update)|choose_qparams|pin_memory|cuda$|^cpu$|data$|storage|^set|resize"
+    r"|empty|as_tensor|lift|slow_conv|thnn|overrideable|conv_depthwise3d|glu_jvp|native_norm|_forward$|cachemask"
+    r"|slice_inverse|hash_tensor|from_file|record_stream|is_|retain|requires_grad|output_nr|version|names?$|align"
+    r"|sym_|item|equal$|allclose|nonzero|unique|masked_select|refine|unsafe|functional|_copy$|^to$|mm_dtype"
+    r"|linalg_(inv|solve|cholesky|eig|lstsq|tensorinv|tensorsolve|cond|pinv|svd|lu|ldl|qr|householder|matrix_rank"
+    r"|multi_dot)|^(inverse|cholesky|lu_|svd|qr|geqrf|orgqr|ormqr|pinverse|triangular_solve|symeig|logdet|matrix_rank"
+    r"|nuclear_norm|det|slogdet|chain_matmul|einsum|segment_reduce|ctc_loss|mode|kthvalue|quantile|nanquantile|histc"
+    r"|histogram|corrcoef|cov|gru|lstm|rnn_|istft|stft|combinations|cartesian_prod|narrow|as_strided|put$|take$|complex$"
+    r"|polar|vander|linspace|logspace|renorm|embedding_renorm|max_unpool|multilabel|nll_loss|multi_margin|pdist"
+    r"|searchsorted|bucketize|tensordot|block_diag|col2im|lu_unpack|index_put|grid_sampler|cdist|affine_grid"
+    r"|conv_tbc|index_reduce|adjoint|matrix_H|mH|numpy_T|repeat_interleave|mvlgamma|special_multigammaln)"
+)
+"""What is left out: random, private, sparse, quantised, vendor-specific, or defined for special matrices only."""
+
+_UNSUITABLE: Final = {
+    "aten.where.default", "aten.frobenius_norm.dim", "aten.chalf.default", "aten.scatter.reduce",
+    "aten.scatter_.reduce", "aten.meshgrid.default", "aten.cross.default", "aten.embedding_bag.default",
+    "aten.embedding_bag.padding_idx",
+    "aten.index.Tensor_hacked_twin", "aten.mm.dtype", "aten.bmm.dtype", "aten.addmm.dtype", "aten.baddbmm.dtype",
+    "aten.to_dense.default", "aten.unflatten_dense_tensors.default", "aten.flatten_dense_tensors.default",
+    "aten.convolution.default", "aten.masked_scatter.default", "aten.masked_scatter_.default",
+    "aten.tensor_split.tensor_indices_or_sections", "aten.type_as.default",
+}  # fmt: skip
+"""Deprecated, shaped by their data, or helpers that no model calls."""
+
+_FIXED: Final = ("device", "layout", "pin_memory", "generator", "memory_format", "out", "non_blocking", "copy", "names")
+"""Arguments that are never given or changed."""
+
+_CHANGES_META: Final = re.compile(
+    r"^aten\.(t_|transpose_|squeeze_|unsqueeze_|swapaxes_|swapdims_|as_strided_|resize\w*_|set_|rename_|detach_"
+    r"|requires_grad_|retain_grad|data|squeeze_)\."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of an operator."""
+
+    name: str
+    type: str
+    """`Tensor`, `int`, `number`, `float`, `bool`, `str`, `List[int]`, ...; `Optional[...]` around what may be None."""
+    default: Any
+    required: bool
+    keyword: bool
+
+    @property
+    def plain(self) -> str:
+        """The type without `Optional`."""
+        return self.type.removeprefix("Optional[").removesuffix("]") if self.optional else self.type
+
+    @property
+    def optional(self) -> bool:
+        return self.type.startswith("Optional[")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """An operator and what it takes."""
+
+    op: str
+    parameters: tuple[Parameter, ...]
+    tensors: int
+    """Tensors that must be given."""
+    in_place: bool
+
+
+@functools.cache
+def signature(op: str) -> Signature | None:
+    """The signature of an overload; None for what is not one."""
+    try:
+        function = ops.resolve(op)
+    except CorruptProgram:
+        return None
+    if not isinstance(function, torch._ops.OpOverload):
+        return None
+    parameters = tuple(
+        Parameter(a.name, str(a.type), a.default_value, not a.has_default_value(), a.kwarg_only)
+        for a in function._schema.arguments
+    )
+    required = [p for p in parameters if p.required and p.plain == "Tensor" and not p.optional]
+    return Signature(op, parameters, len(required), bool(ops.mutated_arguments(op)))
+
+
+def is_fixed(name: str) -> bool:
+    """Whether an argument must be left alone."""
+    return name in _FIXED
+
+
+@functools.cache
+def functional() -> tuple[str, ...]:
+    """Every overload of ATen that computes tensors from tensors and nothing else, in alphabetical order."""
+    return tuple(sorted(name for name, write in _overloads() if not write))
+
+
+@functools.cache
+def in_place() -> tuple[str, ...]:
+    """Overloads that write to their first argument and leave its shape alone."""
+    return tuple(sorted(name for name, write in _overloads() if write and not _CHANGES_META.match(name)))
+
+
+def _overloads() -> list[tuple[str, bool]]:
+    found: dict[str, bool] = {}
+    for schema in torch._C._jit_get_all_schemas():
+        namespace, _, name = schema.name.partition("::")
+        if namespace != "aten" or _NOT_FUNCTIONAL.search(name.removesuffix("_")) or name.startswith("_"):
+            continue
+        op = f"aten.{name}.{schema.overload_name or 'default'}"
+        writes = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+        if _usable(op, schema, writes):
+            found[op] = bool(writes)
+    return list(found.items())
+
+
+def _usable(op: str, schema: Any, writes: Sequence[str]) -> bool:
+    if not schema.arguments or not schema.returns or op in _UNSUITABLE:
+        return False
+    first = str(schema.arguments[0].type)
+    if first not in ("Tensor", "List[Tensor]") and not (op.startswith("aten.where.") and first == "Tensor"):
+        return False
+    if writes and (writes != [schema.arguments[0].name] or not op.split(".")[1].endswith("_")):
+        return False
+    if any(str(item.type) not in ("Tensor", "List[Tensor]") for item in schema.returns):
+        return False
+    unknown = [a for a in schema.arguments if not a.has_default_value() and str(a.type) not in _FILLABLE]
+    found = signature(op)
+    if unknown or found is None:
+        return False
+    qualified = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+    if not torch._C._dispatch_has_kernel(qualified):  # a helper of TorchScript, not an operator
+        return False
+    tags = getattr(ops.resolve(op), "tags", ())
+    wrong = (torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+    return not any(tag in tags for tag in wrong)
+
+
+_FILLABLE: Final = (
+    "Tensor", "List[Tensor]", "int", "number", "float", "bool", "str", "List[int]", "List[float]",
+    "Optional[Tensor]", "Optional[int]", "Optional[number]", "Optional[float]", "Optional[bool]", "Optional[str]",
+    "Optional[List[int]]", "Optional[List[float]]",
+)  # fmt: skip
+
+
+def of_arity(tensors: int, names: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Functional overloads that take so many tensors."""
+    return _by_arity(tensors) if names is None else tuple(n for n in names if _arity(n) == tensors)
+
+
+@functools.cache
+def _by_arity(tensors: int) -> tuple[str, ...]:
+    return tuple(name for name in functional() if _arity(name) == tensors)
+
+
+def _arity(name: str) -> int:
+    found = signature(name)
+    return found.tensors if found else -1

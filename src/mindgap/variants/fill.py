@@ -1,0 +1,312 @@
+"""Arguments for an operator: tensors from the graph or made, literals that its parameter names ask for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import torch
+
+from mindgap.program.graph import Argument, Ref
+from mindgap.program.made import Made, Whole
+from mindgap.variants import adapt
+from mindgap.variants.catalogue import Parameter, Signature, is_fixed, signature
+from mindgap.variants.draft import Draft
+from mindgap.variants.rules import Refused
+from mindgap.variants.values import Value
+
+SCALARS: Final = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 0.1, -2.5, 1e-3, 1e-6, 7.0, 16.0, 100.0)
+"""Numbers that operators treat specially, and ordinary ones."""
+SMALL: Final = (1e-5, 1e-12, 1e-3, 0.1, 0.0)
+
+STRINGS: Final[dict[str, tuple[str, ...]]] = {
+    "rounding_mode": ("floor", "trunc"),
+    "approximate": ("none", "tanh"),
+    "reduce": ("sum", "prod", "mean", "amax", "amin"),
+    "mode": ("constant", "reflect", "replicate", "circular"),
+    "padding": ("same", "valid"),
+    "indexing": ("ij", "xy"),
+    "norm": ("backward", "ortho", "forward"),
+    "ord": ("fro", "nuc"),
+    "padding_side": ("left", "right"),
+}
+_WHOLE_OPS: Final = re.compile(r"aten\.(bitwise_|gcd|lcm|special_zeta\.n)")
+_BOOLEAN: Final = ("condition", "mask")
+_INDEX: Final = ("index", "indices", "offsets")
+_RANKS: Final = (
+    (re.compile(r"(pool|pad|conv_transpose|conv|linear|nearest)1d"), 3),
+    (re.compile(r"(pool|pad|conv_transpose|conv|bilinear|bicubic|nearest)2d|pixel_|channel_shuffle|im2col"), 4),
+    (re.compile(r"(pool|pad|conv_transpose|conv|trilinear|nearest)3d"), 5),
+    (re.compile(r"\.(group_norm|batch_norm|instance_norm|native_group_norm|native_batch_norm|convolution)"), 4),
+    (re.compile(r"\.(bmm|baddbmm)"), 3),
+    (re.compile(r"\.(mm|addmm|mv|addmv|t|trace|fliplr|flipud|rot90|triu|tril|diag|mT)_?\."), 2),
+    (re.compile(r"\.(dot|vdot|outer|ger|addr)\."), 1),
+)
+_MOST_FACTOR: Final = 3
+
+
+def emit(draft: Draft, anchor: int, op: str, tensors: Sequence[Ref]) -> Ref:
+    """A call of an operator on these tensors, its other arguments filled in; the first tensor of its result."""
+    known = signature(op)
+    if known is None:
+        raise Refused(f"{op} is not an operator")
+    source = _prepared(draft, anchor, op, tensors[0])
+    call = _Call(draft, anchor, known, source, list(tensors[1:]))
+    args, kwargs = call.arguments()
+    return adapt.first_tensor(draft, anchor, draft.insert(anchor, op, args, kwargs))
+
+
+def _prepared(draft: Draft, anchor: int, op: str, source: Ref) -> Ref:
+    """The main tensor in a rank and dtype that the operator takes."""
+    rank = next((rank for pattern, rank in _RANKS if pattern.search(op)), None)
+    found = draft.tensor(source)
+    if rank is not None and found.rank != rank:
+        source = adapt.with_rank(draft, anchor, source, rank)
+    if _WHOLE_OPS.match(op) and (found.is_float or found.dtype.is_complex):
+        if found.range.high <= 1.0:
+            source = draft.insert(anchor, "aten.mul.Scalar", [source, 16])
+        source = adapt.cast(draft, anchor, source, draft.rng.choice(("int32", "int64", "int16", "int8")))
+    if op.startswith("aten.where.") or "logical_" in op:
+        source = draft.insert(anchor, "aten.gt.Scalar", [source, 0])
+    if op.startswith(("aten.linalg_det", "aten.linalg_slogdet", "aten.linalg_matrix_", "aten.matrix_")):
+        source = _square(draft, anchor, source)
+    if op.startswith(("aten.real", "aten.imag", "aten.view_as_real", "aten.fft_hfft", "aten.fft_irfft")):
+        source = adapt.cast(draft, anchor, source, "complex64")
+    if op.startswith("aten.view_as_complex"):
+        flat = draft.tensor(source)
+        source = adapt.reshape(draft, anchor, source, [max(1, flat.numel // 2), 2])
+    return source
+
+
+def _square(draft: Draft, anchor: int, source: Ref) -> Ref:
+    side = min(8, max(1, math.isqrt(draft.tensor(source).numel)))
+    return adapt.reshape(draft, anchor, source, [side, side])
+
+
+class _Call:
+    """The arguments of one call."""
+
+    def __init__(self, draft: Draft, anchor: int, known: Signature, source: Ref, others: list[Ref]) -> None:
+        self.draft, self.anchor, self.known, self.source, self.others = draft, anchor, known, source, others
+        self.rng = draft.rng
+        self.main = draft.tensor(source)
+        self.chosen: dict[str, Any] = {}
+
+    def arguments(self) -> tuple[list[Argument], dict[str, Argument]]:
+        args: list[Argument] = []
+        kwargs: dict[str, Argument] = {}
+        gap = False
+        for index, parameter in enumerate(self.known.parameters):
+            fixed = is_fixed(parameter.name)
+            skip = not parameter.required and (fixed or self.rng.random() < 0.5)
+            if skip and parameter.plain == "int" and parameter.name == "groups":
+                skip = False
+            if fixed and parameter.required:
+                raise Refused(f"{parameter.name} cannot be chosen")
+            if skip:
+                gap = True
+                continue
+            found = self.source if index == 0 and parameter.plain == "Tensor" else self._argument(parameter)
+            self.chosen[parameter.name] = found
+            if parameter.keyword or gap:
+                kwargs[parameter.name] = found
+            else:
+                args.append(found)
+        return args, kwargs
+
+    def _argument(self, parameter: Parameter) -> Argument:
+        if parameter.optional and not parameter.required and self.rng.random() < 0.3:
+            return None
+        if parameter.name in ("dtype", "out_dtype"):
+            return self.rng.choice((None, torch.float32, torch.float64))
+        make: Callable[[Parameter], Argument] = {
+            "Tensor": self._tensor,
+            "List[Tensor]": lambda _: [self.source, self._other(self.main)],
+            "int": self._int,
+            "number": self._number,
+            "float": self._float,
+            "bool": lambda _: self.rng.random() < 0.5,
+            "str": self._string,
+            "List[int]": self._ints,
+            "List[float]": lambda _: [self.rng.choice((2.0, 1.5, 3.0))] * self._spatial(),
+        }.get(parameter.plain, self._unknown)
+        return make(parameter)
+
+    def _unknown(self, parameter: Parameter) -> Argument:
+        raise Refused(f"a {parameter.type} cannot be made")
+
+    # Tensors
+
+    def _tensor(self, parameter: Parameter) -> Argument:
+        name, main, op = parameter.name, self.main, self.known.op
+        if name == "weight" and "conv" in op:
+            return self._kernel(op)
+        if name in ("weight", "bias", "running_mean", "running_var") or (name == "weight1"):
+            return self._affine(name, op)
+        if name in _BOOLEAN:
+            return self.draft.insert(self.anchor, "aten.gt.Scalar", [self.source, self.rng.choice((0, 0.5, -1))])
+        if name in _INDEX:
+            return self._index(op)
+        if self.others:
+            return adapt.cast(self.draft, self.anchor, self.others.pop(0), main.meta.dtype)
+        return self._other(main)
+
+    def _other(self, like: Value) -> Ref:
+        """Another tensor of the same shape: one that is in the graph, or numbers of its own."""
+        draft, shape = self.draft, list(like.shape)
+        for _ in range(3):
+            node = draft.pick_node()
+            found = draft.known(node.id)
+            alike = isinstance(found, Value) and (found.dtype, found.shape) == (like.dtype, like.shape)
+            if alike and draft.order(node.id) < draft.order(self.anchor):
+                return Ref(node.id)
+        if self.rng.random() < 0.3:
+            return self.source
+        op = self.known.op
+        if re.search(r"\.(mm|bmm|matmul|addmm|baddbmm|linalg_matmul)_?\.", op) and len(shape) >= 2:
+            shape[-1], shape[-2] = shape[-2], shape[-1]
+        elif self.rng.random() < 0.4 and shape:
+            shape = shape[self.rng.randrange(len(shape)) :]  # broadcast
+            if self.rng.random() < 0.5:
+                shape[0] = 1
+        if math.prod(shape) > 1 << 16:
+            return self.source
+        return self._made(shape, like.meta.dtype)
+
+    def _made(self, shape: Sequence[int], dtype: str, low: float = -1.0, high: float = 1.0) -> Ref:
+        seed, stream = self.rng.randrange(4), "variant"
+        if dtype.startswith(("float", "bfloat")):
+            return self.draft.constant(Made(seed, stream, low, high), shape, dtype)
+        if dtype.startswith("complex"):
+            plain = self.draft.constant(Made(seed, stream, low, high), shape, "float32")
+            return adapt.cast(self.draft, self.anchor, plain, dtype)
+        return self.draft.constant(Whole(seed, stream, 0, 2 if dtype == "bool" else 9), shape, dtype)
+
+    def _kernel(self, op: str) -> Ref:
+        shape, dims = self.main.shape, self.main.rank - 2
+        if dims < 1:
+            raise Refused("too few dimensions for a convolution")
+        size = [min(self.rng.randrange(1, _MOST_FACTOR + 1), extent) for extent in shape[2:]]
+        out, channels = self.rng.choice((1, 2, 3, 8)), shape[1]
+        self.chosen["groups"], self.chosen["out"] = 1, out
+        pair = [channels, out] if "transpose" in op else [out, channels]
+        return self._made([*pair, *size], self.main.meta.dtype, -0.3, 0.3)
+
+    def _affine(self, name: str, op: str) -> Argument:
+        shape, dtype = self.main.shape, self.main.meta.dtype
+        if not shape:
+            raise Refused("a scalar has no channels")
+        if "layer_norm" in op or "rms_norm" in op:
+            size: list[int] = list(self.chosen.get("normalized_shape") or shape[-1:])
+        elif op.startswith("aten.linear"):
+            rows = self.chosen.setdefault("rows", self.rng.choice((1, 3, shape[-1])))
+            size = [rows, shape[-1]] if name == "weight" else [rows]
+        elif "conv" in op:
+            size = [self.chosen.get("out", 1)]
+        elif "embedding" in op or op.startswith("aten.bilinear"):
+            raise Refused("not made here")
+        else:
+            size = [shape[1] if len(shape) > 1 else shape[0]]
+        low = 0.5 if name == "running_var" else -1.0
+        return self._made(size, dtype, low, 1.5)
+
+    def _index(self, op: str) -> Ref:
+        """Whole numbers that are valid positions along every dimension."""
+        shape = self.main.shape
+        limit = min(shape, default=0)
+        if limit < 1 or self.main.numel > 1 << 14:
+            raise Refused("there is nothing to index")
+        dim = self.chosen.get("dim")
+        if "index_" in op or "index." in op:
+            size = [self.rng.randrange(1, limit + 1)] if "add" not in op else [shape[dim or 0]]
+        else:
+            size = list(shape)
+        return self.draft.constant(Whole(self.rng.randrange(4), "index", 0, limit), size, "int64")
+
+    # Literals
+
+    def _int(self, parameter: Parameter) -> Argument:
+        name, rng, rank = parameter.name, self.rng, max(1, self.main.rank)
+        if name.startswith(("dim", "axis")) or name in ("start_dim", "end_dim", "source", "destination"):
+            return rng.randrange(-rank, rank)
+        if name == "groups":
+            if "norm" in self.known.op or "shuffle" in self.known.op:
+                return self._divisor()
+            return self.chosen.get("groups", 1)
+        if name in ("num_groups", "group"):
+            return self._divisor()
+        if name in ("N", "C", "HxW"):
+            sizes = self.main.shape
+            return {"N": sizes[0], "C": sizes[1], "HxW": math.prod(sizes[2:])}[name] if len(sizes) > 1 else 1
+        if name in ("k", "step", "n", "sections", "chunks", "split_size", "upscale_factor", "downscale_factor", "size"):
+            return rng.randrange(1, 4)
+        if name in ("diagonal", "offset", "shifts", "decimals"):
+            return rng.randrange(-2, 3)
+        if name in ("correction", "reduction"):
+            return rng.randrange(0, 3)
+        if name == "end":
+            return rng.choice((1, 3, 9, -1, 2**63 - 1))
+        return rng.randrange(0, 3)
+
+    def _divisor(self) -> int:
+        channels = self.main.shape[1] if self.main.rank > 1 else 1
+        return self.rng.choice([n for n in (1, 2, 3, 4, 8, channels) if n and channels % n == 0] or [1])
+
+    def _number(self, parameter: Parameter) -> Argument:
+        if self.main.is_float or self.main.dtype.is_complex or self.rng.random() < 0.2:
+            return self.rng.choice(SCALARS)
+        return self.rng.choice((0, 1, -1, 2, 3, 7, 127))
+
+    def _float(self, parameter: Parameter) -> Argument:
+        return self.rng.choice(SMALL if "eps" in parameter.name else SCALARS)
+
+    def _string(self, parameter: Parameter) -> Argument:
+        options = STRINGS.get(parameter.name)
+        if options is None:
+            raise Refused(f"no value for {parameter.name} is known")
+        return self.rng.choice(options)
+
+    def _spatial(self) -> int:
+        found = re.search(r"([123])d", self.known.op)
+        return int(found.group(1)) if found else max(1, self.main.rank - 2)
+
+    def _ints(self, parameter: Parameter) -> Argument:
+        name, rng, main = parameter.name, self.rng, self.main
+        rank = main.rank
+        if name in ("dim", "dims", "axis") and "permute" not in self.known.op:
+            if "rot90" in self.known.op:
+                return [0, 1]
+            return sorted(rng.sample(range(rank), rng.randrange(1, rank + 1))) if rank else []
+        if name == "dims":
+            return rng.sample(range(rank), rank)
+        if name in ("source", "destination"):
+            return [rng.randrange(rank)] if rank else []
+        if name == "normalized_shape":
+            return list(main.shape[-rng.randrange(1, min(2, rank) + 1) :]) if rank else [1]
+        if name in ("shape", "size") and ("reshape" in self.known.op or ".view." in self.known.op):
+            return self._same_count()
+        if name in ("size", "repeats", "dims") and "expand" not in self.known.op and "broadcast" not in self.known.op:
+            return [rng.randrange(1, _MOST_FACTOR) for _ in range(max(1, rank))]
+        if name in ("size", "sizes") and "unflatten" not in self.known.op:
+            return [rng.choice((1, 2)) * size if size == 1 else size for size in main.shape]
+        if name in ("pad", "padding") and "pad" in self.known.op:
+            count = 2 * min(self._spatial(), max(1, rank))
+            return [rng.randrange(0, 3) for _ in range(count)]
+        if name in ("output_size", "kernel_size"):
+            return [rng.randrange(1, _MOST_FACTOR + 1) for _ in range(self._spatial())]
+        if name in ("padding", "output_padding"):
+            return [rng.randrange(0, 2) if name == "padding" else 0 for _ in range(self._spatial())]
+        if name in ("stride", "dilation"):
+            return [rng.randrange(1, 3) for _ in range(self._spatial())]
+        if name == "split_sizes":
+            size = main.shape[0] if rank else 1
+            first = rng.randrange(0, size + 1)
+            return [first, size - first]
+        return [rng.randrange(1, 3) for _ in range(max(1, rank))]
+
+    def _same_count(self) -> list[int]:
+        count = self.main.numel
+        options = [[-1], [count, 1], [1, count], list(reversed(self.main.shape))]
+        return self.rng.choice([o for o in options if count or -1 not in o])

@@ -1,0 +1,53 @@
+"""From a recipe back to the programs it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mindgap.corpus.shipped import FOLDER as SMOKE
+from mindgap.corpus.store import Store
+from mindgap.errors import ModelError
+from mindgap.records.variant import Provenance
+from mindgap.variants.base import Base, load_bases
+from mindgap.variants.synthesis import Variant, make_variant
+
+
+def origin_of(provenance: Provenance, spec: str | None = None, directory: Path | None = None) -> Base:
+    """The base of a variant: the program that is named, or the one of its fingerprint in a corpus."""
+    return _find(provenance.base, provenance.base_name, spec, directory)
+
+
+def again(provenance: Provenance, spec: str | None = None, directory: Path | None = None) -> Variant:
+    """The variant, made once more from its recipe."""
+    base = origin_of(provenance, spec, directory)
+    donor = _find(provenance.donor, provenance.donor_name, None, directory) if provenance.donor else None
+    invalid, equivalent = provenance.options
+    return make_variant(
+        base,
+        provenance.seed,
+        donor=donor,
+        focus=provenance.focus,
+        invalid_share=invalid,
+        equivalent_share=equivalent,
+    )
+
+
+def _find(fingerprint: str, name: str, spec: str | None, directory: Path | None) -> Base:
+    candidates = [spec] if spec is not None else _candidates(fingerprint, name, directory)
+    for candidate in candidates:
+        (base,) = load_bases([candidate])
+        if base.fingerprint == fingerprint:
+            return base
+    raise ModelError(
+        f"the program {name} is not here",
+        cause=f"nothing has the fingerprint {fingerprint}",
+        hint="name it with --base FILE.mgp, or its store with --corpus DIR",
+    )
+
+
+def _candidates(fingerprint: str, name: str, directory: Path | None) -> list[str]:
+    if directory is None:
+        return [f"smoke:{name}"] if (SMOKE / f"{name}.mgp").is_file() else []
+    with Store(directory) as store:
+        path = store.program_path(fingerprint)
+    return [str(path)] if path.is_file() else []

@@ -1,0 +1,202 @@
+"""The endless stream of variants, and one variant from a base and a seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from random import Random
+from typing import Final
+
+from mindgap.errors import UsageError
+from mindgap.program.graph import Program
+from mindgap.records.variant import Intent, Provenance
+from mindgap.variants.base import Base
+from mindgap.variants.coverage import Coverage
+from mindgap.variants.draft import Draft
+from mindgap.variants.registry import Mutation, by_intent, registered
+from mindgap.variants.rules import Refused, RuleTable
+
+INVALID_SHARE: Final = 0.02
+EQUIVALENT_SHARE: Final = 0.05
+_EDITS: Final = (1, 1, 2, 2, 3, 4)
+"""How many mutations a variant gets: few enough to see which one matters, many enough to combine."""
+_MOST_ATTEMPTS: Final = 40
+RULES: Final = RuleTable()
+"""The table of this process, which every synthesis in it shares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A program derived from a real one, and how."""
+
+    program: Program
+    provenance: Provenance
+
+
+def make_variant(
+    base: Base,
+    seed: int,
+    *,
+    donor: Base | None = None,
+    focus: Sequence[str] = (),
+    invalid_share: float = INVALID_SHARE,
+    equivalent_share: float = EQUIVALENT_SHARE,
+    mutations: Sequence[Mutation] | None = None,
+    rules: RuleTable = RULES,
+    skipped: Counter[tuple[str, str]] | None = None,
+) -> Variant:
+    """The variant of a base for a seed: the same in every process, given the same donor, focus and shares.
+
+    `skipped` counts the mutations that did not fit, by name and reason. Raises Refused when nothing fits.
+    """
+    rng = Random(_mixed(base.fingerprint, seed))
+    intent = _intent(rng.random(), invalid_share, equivalent_share)
+    draft = Draft(base, rules, rng, donor)
+    draft.focus = list(focus)
+    known = tuple(mutations) if mutations is not None else _registered()
+    done = _apply(draft, known, intent, skipped if skipped is not None else Counter())
+    if not done:
+        raise Refused(f"no mutation fits {base.name}")
+    provenance = Provenance(
+        base=base.fingerprint,
+        base_name=base.name,
+        seed=seed,
+        intent=intent,
+        steps=tuple(draft.steps),
+        mutations=tuple(done),
+        values=draft.plan,
+        donor=donor.fingerprint if donor is not None else "",
+        donor_name=donor.name if donor is not None else "",
+        focus=tuple(focus),
+        options=(invalid_share, equivalent_share),
+    )
+    return Variant(draft.build(f"{base.name}~{seed:x}"), provenance)
+
+
+class Synthesis:
+    """An endless, deterministic stream of variants over several bases."""
+
+    def __init__(
+        self,
+        bases: Sequence[Base],
+        seed: int,
+        *,
+        guided: bool = True,
+        invalid_share: float = INVALID_SHARE,
+        equivalent_share: float = EQUIVALENT_SHARE,
+        plugins: Sequence[Mutation] = (),
+        rules: RuleTable = RULES,
+    ) -> None:
+        if not bases:
+            raise UsageError(
+                "there is no program to vary", cause="the corpus is empty", hint="mindgap corpus build makes a corpus"
+            )
+        self._bases = sorted(bases, key=lambda base: base.fingerprint)
+        self._rng = Random(_mixed("synthesis", seed))
+        self._guided = guided
+        self._shares = (invalid_share, equivalent_share)
+        self._mutations = (*_registered(), *plugins)
+        self._rules = rules
+        self.coverage = Coverage()
+        self.skipped: Counter[tuple[str, str]] = Counter()
+        """Mutations that did not fit, by name and reason."""
+        self.made = 0
+
+    def __iter__(self) -> Iterator[Variant]:
+        while True:
+            yield self._next()
+
+    def skip(self, count: int) -> None:
+        """Go on after the first `count` variants as if they had been taken."""
+        for _ in range(count):
+            self._next()
+
+    def _next(self) -> Variant:
+        while True:
+            base, donor = self._rng.choice(self._bases), self._rng.choice(self._bases)
+            seed = self._rng.getrandbits(48)
+            focus = self.coverage.focus(self._rng) if self._guided else ()
+            try:
+                variant = make_variant(
+                    base,
+                    seed,
+                    donor=donor,
+                    focus=focus,
+                    invalid_share=self._shares[0],
+                    equivalent_share=self._shares[1],
+                    mutations=self._mutations,
+                    rules=self._rules,
+                    skipped=self.skipped,
+                )
+            except Refused as refusal:
+                self.skipped["variant", str(refusal)] += 1
+                continue
+            self.made += 1
+            self.coverage.add(variant.program, base)
+            return variant
+
+
+def _apply(
+    draft: Draft, mutations: tuple[Mutation, ...], intent: Intent, skipped: Counter[tuple[str, str]]
+) -> list[str]:
+    """Mutations one after the other; those that do not fit are undone and counted."""
+    wanted = draft.rng.choice(_EDITS)
+    kinds = [Intent.EQUIVALENT] * wanted if intent is Intent.EQUIVALENT else [Intent.VALID] * wanted
+    if intent is Intent.INVALID:
+        kinds[-1] = Intent.INVALID
+    done: list[str] = []
+    for kind in kinds:
+        names, weights = _weighted(mutations, kind)
+        for _ in range(_MOST_ATTEMPTS // len(kinds) if names else 0):
+            chosen = draft.rng.choices(names, cum_weights=weights)[0]
+            if _try(draft, chosen, skipped):
+                done.append(chosen.name)
+                break
+        else:
+            if kind is Intent.INVALID:
+                return []
+    return done
+
+
+def _try(draft: Draft, chosen: Mutation, skipped: Counter[tuple[str, str]]) -> bool:
+    state = draft.checkpoint()
+    try:
+        words = chosen.change(draft)
+        draft.settle()
+        if not draft.allow_poison and draft.outputs_poisoned():
+            raise Refused("no output would be finite")
+        draft.steps.append(words)
+        return True
+    except Refused as refusal:
+        reason = str(refusal)
+    except Exception as error:  # a mutation of somebody else: its fault must not end the stream
+        reason = f"raised {type(error).__name__}: {error}"
+    skipped[chosen.name, reason[:80]] += 1
+    draft.restore(state)
+    return False
+
+
+def _intent(draw: float, invalid: float, equivalent: float) -> Intent:
+    if draw < invalid:
+        return Intent.INVALID
+    return Intent.EQUIVALENT if draw < invalid + equivalent else Intent.VALID
+
+
+@cache
+def _registered() -> tuple[Mutation, ...]:
+    return tuple(registered())
+
+
+@cache
+def _weighted(mutations: tuple[Mutation, ...], intent: Intent) -> tuple[list[Mutation], list[float]]:
+    found = by_intent(mutations, intent)
+    return found, list(accumulate(item.weight for item in found))
+
+
+def _mixed(text: str, seed: int) -> int:
+    content = f"{text} {seed}".encode()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")

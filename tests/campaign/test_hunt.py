@@ -1,0 +1,158 @@
+"""Campaigns end with the right findings, and with the same ones however they were interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mindgap.campaign.hunt import hunt
+from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.plan import Plan
+from mindgap.campaign.progress import Snapshot
+from mindgap.campaign.stream import Numbering
+from mindgap.errors import UsageError
+from tests.campaign import programs
+from tests.campaign.comparing import assert_same, content
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign against a platform that computes tanh wrongly."""
+    directory = tmp_path_factory.mktemp("planted")
+    hunt(directory, programs.plan("wrong"), config=programs.config(), numbering=programs.numbering())
+    return directory
+
+
+def test_a_planted_fault_becomes_one_finding_with_its_operator(planted: Path) -> None:
+    with Ledger(planted) as ledger:
+        rows = ledger.data.execute(
+            "SELECT id, platforms, kind, blame, suspect, variants, bases FROM findings"
+        ).fetchall()
+        guilty = [
+            number
+            for number, variant in zip(range(24), programs.variants())
+            if any(node.op == programs.PLANTED for node in variant.program.nodes)
+        ]
+        flagged = [row[0] for row in ledger.data.execute("SELECT program FROM verdicts WHERE conclusion = 'diverges'")]
+        smallest = ledger.data.execute(
+            "SELECT MIN(nodes) FROM programs WHERE id IN (SELECT program FROM members)"
+        ).fetchone()
+        witness = ledger.data.execute("SELECT nodes FROM programs JOIN findings ON witness = programs.id").fetchone()
+    assert rows and rows[0][:5] == ("F-01", "wrong", "value", "candidate", programs.PLANTED)
+    assert len(rows) == 1 and set(flagged) <= set(guilty) and len(flagged) > len(guilty) // 2
+    assert witness == smallest
+
+
+def test_programs_are_kept_only_where_somebody_will_look(planted: Path) -> None:
+    with Ledger(planted) as ledger:
+        kept = {row[0] for row in ledger.data.execute("SELECT id FROM programs WHERE program IS NOT NULL")}
+        flagged = {row[0] for row in ledger.data.execute("SELECT program FROM verdicts WHERE conclusion = 'diverges'")}
+        count = ledger.data.execute("SELECT COUNT(*) FROM programs").fetchone()[0]
+    assert flagged <= kept and len(kept) < count == 24
+
+
+def test_the_same_plan_gives_the_same_ledger(planted: Path, tmp_path: Path) -> None:
+    hunt(tmp_path / "a", programs.plan("wrong"), config=programs.config(), numbering=programs.numbering(), jobs=1)
+    assert_same(planted, tmp_path / "a")
+
+
+def test_a_campaign_in_parts_equals_one_in_a_piece(planted: Path, tmp_path: Path) -> None:
+    """Interrupted again and again; each session goes on where the last one ended."""
+    directory = tmp_path / "parts"
+    given: Plan | None = programs.plan("wrong")
+    slowly = Numbering(lambda: programs.slowly(0.1))
+    for limit in (4, 12, 99):
+
+        def watch(now: Snapshot, limit: int = limit) -> None:
+            if now.finished >= limit and now.phase != "triage":
+                raise KeyboardInterrupt
+
+        ending = hunt(directory, given, config=programs.config(), numbering=slowly, watch=watch, jobs=1)
+        assert ending.complete or limit < 99
+        given = None
+    assert_same(planted, directory)
+
+
+def test_a_platform_that_joins_by_sample_sees_the_same_part_every_time(tmp_path: Path) -> None:
+    given = programs.plan("wrong", shares={"wrong": 0.5})
+    ending = hunt(tmp_path / "a", given, config=programs.config(), numbering=programs.numbering())
+    wrong = next(item for item in ending.summary.platforms if item.name == "wrong")
+    assert 0 < wrong.done == wrong.due < 24
+    assert ending.summary.platforms[0].done == 24
+
+
+def test_another_plan_is_refused_and_a_missing_campaign_is_said(planted: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="another plan"):
+        hunt(planted, programs.plan("wrong", count=25), config=programs.config(), numbering=programs.numbering())
+    with pytest.raises(UsageError, match="never started"):
+        hunt(tmp_path / "none", None, config=programs.config(), numbering=programs.numbering())
+    with Ledger(planted, writing=True), pytest.raises(UsageError, match="another campaign is writing"):
+        hunt(planted, None, config=programs.config(), numbering=programs.numbering())
+
+
+CAMPAIGN = (
+    "import sys\n"
+    "from pathlib import Path\n"
+    "from mindgap.campaign.hunt import hunt\n"
+    "from tests.campaign import programs\n"
+    "directory = Path(sys.argv[1])\n"
+    "known = (directory / 'ledger.sqlite').exists() and sys.argv[2] == 'resume'\n"
+    "plan = None if known else programs.plan('chaos', 'wrong')\n"
+    "hunt(directory, plan, config=programs.config(), numbering=programs.numbering())\n"
+    "print('complete', flush=True)\n"
+)
+
+
+def test_chaos_changes_nothing(tmp_path: Path) -> None:
+    """Workers and the campaign itself are killed at random; the platform crashes, hangs and leaks by itself."""
+    quiet = tmp_path / "quiet"
+    subprocess.run([sys.executable, "-c", CAMPAIGN, str(quiet), "new"], cwd=ROOT, check=True, timeout=300)
+    statuses = {row[2] for row in content(quiet)["outcomes"] if row[1] == "chaos"}
+    assert {"ok", "crash", "timeout", "error"} <= statuses
+
+    disturbed = tmp_path / "disturbed"
+    kills = 0
+    for session in range(30):
+        parent = subprocess.Popen(
+            [sys.executable, "-c", CAMPAIGN, str(disturbed), "resume"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        killer = threading.Thread(target=_kill_workers, args=(parent, 2.5))
+        killer.start()
+        try:
+            # The first sessions are killed after they have had time to start and do something.
+            parent.wait(timeout=9.0 + session) if session < 3 else parent.wait(timeout=200)
+        except subprocess.TimeoutExpired:
+            parent.send_signal(signal.SIGKILL)
+            kills += 1
+        finally:
+            parent.wait()
+            killer.join()
+        if parent.returncode == 0:
+            break
+    assert parent.returncode == 0 and kills >= 1
+    assert_same(quiet, disturbed)
+
+
+def _kill_workers(parent: subprocess.Popen[str], every_s: float) -> None:
+    """Now and then one worker of a running campaign is killed from outside, for a while."""
+    for turn in range(6):
+        time.sleep(every_s)
+        if parent.poll() is not None:
+            return
+        workers = _children(parent.pid)
+        if workers:
+            os.kill(workers[turn % len(workers)], signal.SIGKILL)
+
+
+def _children(parent: int) -> list[int]:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=False)
+    return [int(pid) for pid in found.stdout.split()]
