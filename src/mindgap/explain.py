@@ -14,11 +14,16 @@ from typing import Any, Final
 
 import torch
 
+from mindgap.campaign.evidence import read_program
+from mindgap.campaign.ledger import Ledger
+from mindgap.corpus.inputs import of_program
 from mindgap.errors import ModelError, PlatformUnavailable, UsageError
 from mindgap.execution.pool import Pool
+from mindgap.execution.serve_batch import Weights
 from mindgap.pipeline import DONE, Given, Progress, environment, import_paths, make_subject
 from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.registry import resolve
+from mindgap.program.codec import decode
 from mindgap.records.files import write_whole
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Conclusion, Verdict
@@ -39,6 +44,10 @@ JOURNAL: Final = "journal"
 ISSUE: Final = "issue.md"
 
 
+class NothingToExplain(UsageError):
+    """The platform does not differ, or not by more than rounding or unspecified behaviour explains."""
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Everything that was learnt about one difference on one platform."""
@@ -52,9 +61,9 @@ class Explanation:
     trace: Trace
     reduction: Reduction
     proof: Examination
-    """Of the smallest witness, in fresh processes."""
+    """Of the smallest witness, in a fresh process."""
     survived: bool
-    """Whether those fresh processes showed the same finding."""
+    """Whether that fresh process showed the same finding."""
     cause: Cause
     ladder: Ladder | None
     reproducer: Reproducer
@@ -105,6 +114,71 @@ def explain(
             own_pool.close()
 
 
+def explain_finding(
+    directory: Path,
+    identity: str,
+    *,
+    config: Config | None = None,
+    budget: Budget = Budget(),  # noqa: B008 - frozen
+    pool: Pool | None = None,
+    progress: Progress | None = None,
+) -> Explanation:
+    """A finding of the campaign in a directory; its folder there is named by its id."""
+    config = config or load_config(None)
+    filed = read_finding(directory, identity)
+    own_pool = Pool(import_paths()) if pool is None else None
+    workers = pool or own_pool
+    assert workers is not None
+    tell = progress or (lambda who, what: None)
+    spec = resolve(filed.platform, config)
+    try:
+        return explain_witness(workers, identity, filed.witness, spec, config, directory / identity, budget, tell)
+    except NothingToExplain as nothing:
+        now = _require(workers, spec)
+        changed = f"{filed.platform} was {filed.version}, now {now}" if now != filed.version else ""
+        raise UsageError(
+            f"{identity} no longer reproduces",
+            cause="; ".join(filter(None, [nothing.cause, changed or f"{filed.platform} is still {now}"])),
+        ) from nothing
+    finally:
+        if own_pool is not None:
+            own_pool.close()
+
+
+@dataclass(frozen=True)
+class Filed:
+    """A finding as a campaign left it."""
+
+    platform: str
+    version: str
+    """Of the platform at that time."""
+    witness: Witness
+
+
+def finding_ids(directory: Path) -> list[str]:
+    """The findings of a campaign, in its order."""
+    with Ledger(directory) as ledger:
+        return [str(row[0]) for row in ledger.data.execute("SELECT id FROM findings ORDER BY id")]
+
+
+def read_finding(directory: Path, identity: str) -> Filed:
+    """The witness of a finding, its weights and inputs made again."""
+    with Ledger(directory) as ledger:
+        query = (
+            "SELECT f.witness, f.witness_platform, p.version FROM findings f "
+            "LEFT JOIN platforms p ON p.name = f.witness_platform WHERE f.id = ?"
+        )
+        row = ledger.data.execute(query, (identity,)).fetchone()
+        if row is None:
+            raise UsageError(f"the campaign in {directory} has no finding {identity}", hint="summary.md lists them")
+        data = read_program(ledger, row[0])
+    if data is None:
+        raise UsageError(f"the program of {identity} was not kept", where=str(directory))
+    program = decode(data, where=f"{directory}: {identity}")
+    constants = Weights().of(program, str(directory / "weights"))
+    return Filed(row[1], row[2] or "", Witness(program, constants, of_program(program, 0)))
+
+
 def explain_witness(
     pool: Pool,
     name: str,
@@ -134,7 +208,7 @@ def explain_witness(
     asker = Asker(examiner, symptom, journal)
     reduction = reduce(start, asker, asker.values, budget, tell=lambda what: tell("reduce", what))
 
-    clock.enter("prove", "fresh processes")
+    clock.enter("prove", "in a fresh process")
     examiner.fresh()
     proof = examiner.examine(reduction.witness, runs=2)
     survived = proof.symptom is not None and asker.symptom.fits(proof.symptom)
@@ -165,7 +239,7 @@ def confirm(examiner: Examiner, witness: Witness) -> tuple[Examination, Symptom]
         )
     symptom = found.symptom
     if symptom is None:
-        raise UsageError(
+        raise NothingToExplain(
             f"there is nothing to explain: {platform} does not diverge on the exported program",
             cause=f"{verdict.conclusion.value}: {verdict.sentence}",
             hint="mindgap check also runs your own source; a difference that only the source shows comes from "

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A campaign against a platform that computes tanh wrongly."""
     directory = tmp_path_factory.mktemp("planted")
-    hunt(directory, programs.plan("wrong"), config=programs.config(), numbering=programs.numbering())
+    hunt(directory, programs.plan("wrong"), config=programs.config(), numbering=programs.numbering(), jobs=1)
     return directory
 
 
@@ -61,7 +61,7 @@ def test_programs_are_kept_only_where_somebody_will_look(planted: Path) -> None:
 
 
 def test_the_same_plan_gives_the_same_ledger(planted: Path, tmp_path: Path) -> None:
-    hunt(tmp_path / "a", programs.plan("wrong"), config=programs.config(), numbering=programs.numbering(), jobs=1)
+    hunt(tmp_path / "a", programs.plan("wrong"), config=programs.config(), numbering=programs.numbering(), jobs=2)
     assert_same(planted, tmp_path / "a")
 
 
@@ -84,16 +84,36 @@ def test_a_campaign_in_parts_equals_one_in_a_piece(planted: Path, tmp_path: Path
 
 def test_a_platform_that_joins_by_sample_sees_the_same_part_every_time(tmp_path: Path) -> None:
     given = programs.plan("wrong", shares={"wrong": 0.5})
-    ending = hunt(tmp_path / "a", given, config=programs.config(), numbering=programs.numbering())
+    ending = hunt(tmp_path / "a", given, config=programs.config(), numbering=programs.numbering(), jobs=1)
     wrong = next(item for item in ending.summary.platforms if item.name == "wrong")
     assert 0 < wrong.done == wrong.due < 24
     assert ending.summary.platforms[0].done == 24
 
 
+def test_a_slow_platform_falls_behind_and_is_served_later(
+    planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fast platform does not wait; what comes late is judged as if all had come together."""
+    monkeypatch.setattr("mindgap.campaign.session.BACKLOG", 1)
+    monkeypatch.setattr("mindgap.campaign.lanes.SLOW_S", 0.0)
+    phases = set()
+    plan = programs.plan("wrong")
+    ending = hunt(
+        tmp_path,
+        plan,
+        config=programs.config(),
+        numbering=programs.numbering(),
+        jobs=1,
+        watch=lambda now: phases.add(now.phase),
+    )
+    assert ending.complete
+    assert_same(planted, tmp_path)
+
+
 def test_another_plan_is_refused_and_a_missing_campaign_is_said(planted: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="another plan"):
         hunt(planted, programs.plan("wrong", count=25), config=programs.config(), numbering=programs.numbering())
-    with pytest.raises(UsageError, match="never started"):
+    with pytest.raises(UsageError, match="no campaign"):
         hunt(tmp_path / "none", None, config=programs.config(), numbering=programs.numbering())
     with Ledger(planted, writing=True), pytest.raises(UsageError, match="another campaign is writing"):
         hunt(planted, None, config=programs.config(), numbering=programs.numbering())
@@ -104,18 +124,15 @@ CAMPAIGN = (
     "from pathlib import Path\n"
     "from mindgap.campaign.hunt import hunt\n"
     "from tests.campaign import programs\n"
-    "directory = Path(sys.argv[1])\n"
-    "known = (directory / 'ledger.sqlite').exists() and sys.argv[2] == 'resume'\n"
-    "plan = None if known else programs.plan('chaos', 'wrong')\n"
-    "hunt(directory, plan, config=programs.config(), numbering=programs.numbering())\n"
-    "print('complete', flush=True)\n"
+    "plan = programs.plan('chaos', 'wrong', count=16)\n"
+    "hunt(Path(sys.argv[1]), plan, config=programs.config(), numbering=programs.numbering(), jobs=1)\n"
 )
 
 
 def test_chaos_changes_nothing(tmp_path: Path) -> None:
     """Workers and the campaign itself are killed at random; the platform crashes, hangs and leaks by itself."""
     quiet = tmp_path / "quiet"
-    subprocess.run([sys.executable, "-c", CAMPAIGN, str(quiet), "new"], cwd=ROOT, check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", CAMPAIGN, str(quiet)], cwd=ROOT, check=True, timeout=300)
     statuses = {row[2] for row in content(quiet)["outcomes"] if row[1] == "chaos"}
     assert {"ok", "crash", "timeout", "error"} <= statuses
 
@@ -123,7 +140,7 @@ def test_chaos_changes_nothing(tmp_path: Path) -> None:
     kills = 0
     for session in range(30):
         parent = subprocess.Popen(
-            [sys.executable, "-c", CAMPAIGN, str(disturbed), "resume"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", CAMPAIGN, str(disturbed)], cwd=ROOT, stdout=subprocess.PIPE, text=True
         )
         killer = threading.Thread(target=_kill_workers, args=(parent, 2.5))
         killer.start()

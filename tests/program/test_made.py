@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import msgpack
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from mindgap.errors import CorruptProgram
 from mindgap.program import codec
 from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest
-from mindgap.program.made import Held, Made, held, makes, recreate
+from mindgap.program.made import Held, Made, Planted, Whole, held, makes, recreate
 from mindgap.records.tensors import DTYPES, TensorMeta, same_bits
 
 MADE = Made(3, "layer.weight", -0.5, 0.5)
@@ -108,3 +109,32 @@ def test_content_made_to_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPa
     cut = msgpack.packb({"magic": codec.MAGIC, "version": codec.VERSION, "content": bomb[:-5]})
     with pytest.raises(CorruptProgram):
         codec.decode(cut)
+
+
+@given(st.sampled_from(["float32", "int64", "int8", "bool", "float16"]), st.integers(0, 40))
+def test_whole_numbers_stay_in_their_bounds(dtype: str, count: int) -> None:
+    meta = TensorMeta((count,), dtype, (1,))
+    tensor = recreate(Whole(1, "w", 0, 2), meta)
+    assert tensor.dtype is DTYPES[dtype] and set(tensor.tolist()) <= {0, 1}
+
+
+@given(st.integers(1, 50), st.integers(1, 9), st.integers(0, 99))
+def test_special_values_are_planted_at_one_place_at_least(count: int, every: int, seed: int) -> None:
+    meta = TensorMeta((count,), "float32", (1,))
+    plain = recreate(MADE, meta)
+    planted = recreate(Planted(MADE, seed, (float("inf"), -7.0), every), meta)
+    special = torch.isinf(planted) | (planted == -7.0)
+    assert special.any() and torch.equal(planted[~special], plain[~special])
+    assert special.all() or every > 1
+
+
+def test_new_recipes_travel_and_wrong_ones_are_refused() -> None:
+    planted = Planted(Whole(2, "tokens", 0, 9), 5, (1, 2), 4)
+    program = replace(program_with(weight_constant()), example=(planted,))
+    assert codec.decode(codec.encode(program)) == program
+    with pytest.raises(CorruptProgram, match="cannot hold"):
+        recreate(Planted(Whole(2, "tokens", 0, 9), 5, (1 << 40,), 4), TensorMeta((3,), "int8", (1,)))
+
+
+def weight_constant() -> Constant:
+    return Constant(1, "layer.weight", TensorMeta((4, 5), "float32", (5, 1)), digest(weight()), MADE)

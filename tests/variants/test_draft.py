@@ -9,7 +9,8 @@ import pytest
 from mindgap.program.graph import Ref, references
 from mindgap.program.validate import check_references, validate
 from mindgap.variants.base import Base
-from mindgap.variants.draft import END, Draft
+from mindgap.variants.draft import Draft
+from mindgap.variants.order import END
 from mindgap.variants.rules import Refused, RuleTable
 from mindgap.variants.values import Value
 from tests.variants.running import run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import tempfile
@@ -60,18 +61,19 @@ def measure(tell: Callable[[str, str], None], variants: int = 400, seed: int = 0
     one, two = rates
     nodes = sum(len(base.program.nodes) for base in bases) / len(bases)
     cpu_ms = 1000 * two.cpu_s / two.variants
+    scaling = two.per_second / one.per_second
     outside = 1 - (one.own_s + one.judging_s) / one.seconds
     return Measurement(
         name="hunt",
-        what="variants a second through synthesis, eager, eager@scalar, float64 reference, verdict and ledger, after the "
-        "first fifth; `cpu` is the time of all processes for one variant, which a loaded machine does not change much; "
+        what="variants a second through synthesis, eager, eager@scalar, float64 reference, verdict and ledger, after "
+        "the first fifth; `cpu` is the time of all processes for one variant, which other load changes less; "
         "`outside` is the part of the wall time in which neither a platform nor a judge was at work, one at a time",
         on=f"{len(bases)} programs of the smoke corpus with {nodes:.0f} operators on average, "
         f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
         rows=tuple(_row(rate) for rate in rates),
         conclusion=f"{two.per_second:.1f} variants/s (target: 60 on two idle cores); {cpu_ms:.0f} ms of CPU time a "
         f"variant, enough for {2000 / cpu_ms:.0f}/s on two idle cores; {100 * outside:.0f}% outside platforms and "
-        f"judges (target: at most 40%); two at a time are {two.per_second / one.per_second:.2f} times one (target: 1.8)",
+        f"judges (target: at most 40%); two at a time are {scaling:.2f} times one (target: 1.8)",
         versions=environment(),
     )
 
@@ -79,18 +81,17 @@ def measure(tell: Callable[[str, str], None], variants: int = 400, seed: int = 0
 def _campaign(bases: list[Base], variants: int, seed: int, jobs: int) -> _Rate:
     plan = Plan(PLATFORMS, variants, seed, metamorphic_share=0.0)
     numbering = Numbering(lambda: iter(Synthesis(bases, seed)))
-    marks: list[tuple[float, int]] = []
+    marks: list[tuple[float, int, float]] = []
 
     def watch(now: Snapshot) -> None:
         if now.finished >= WARM * variants and now.phase == "run":
-            marks.append((time.perf_counter(), now.finished))
+            marks.append((time.perf_counter(), now.finished, _cpu_s()))
 
     with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder), writing=True) as ledger, Pool() as pool:
         workforce = LocalWorkforce(pool, plan, {name: resolve(name) for name in PLATFORMS}, jobs)
         session = Session(ledger, plan, workforce, jobs)
-        used = _cpu_s()
         session.run(numbering, None, watch)
-        (start, before), (end, after) = marks[0], marks[-1]
+        (start, before, used), (end, after, used_at_end) = marks[0], marks[-1]
         query = "SELECT SUM(seconds) FROM outcomes WHERE program >= ?"
         own = ledger.data.execute(query, (before,)).fetchone()[0] or 0.0
         judges = session.flow.judges
@@ -100,7 +101,7 @@ def _campaign(bases: list[Base], variants: int, seed: int, jobs: int) -> _Rate:
             jobs,
             end - start,
             after - before,
-            (_cpu_s() - used) * part,
+            used_at_end - used,
             own,
             judges.busy_s * part,
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
@@ -109,9 +110,14 @@ def _campaign(bases: list[Base], variants: int, seed: int, jobs: int) -> _Rate:
 
 
 def _cpu_s() -> float:
-    """CPU time of this process and of the workers that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(item.ru_utime + item.ru_stime for item in used)
+    """CPU time of this process and of its workers so far, as Linux counts it."""
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            fields = path.read_text().rpartition(")")[2].split()
+            if os.getpid() in (int(fields[1]), int(path.parent.name)):
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _row(rate: _Rate) -> dict[str, str | int | float]:

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -36,6 +37,7 @@ SEVENTY: Final = ("language-bert", "vision-dinov2", "time-series-patchtst", "vis
 SIZES: Final = (100, 300, 1000, 3000, 10_000)
 _BASELINE: Final = 12  # variants that the baseline validates: it takes a good part of a second for each
 _EDITS: Final = 60
+_BATCH: Final = 50
 
 Tell = Callable[[str, str], None]
 
@@ -43,7 +45,7 @@ Tell = Callable[[str, str], None]
 def measure(tell: Tell, variants: int = 20_000, executed: int = 5_000, long: int = 100_000) -> Measurement:
     """Pace, cost of an edit by graph size, reach, distinctness, memory, and the share that really runs."""
     torch.set_num_threads(1)
-    rows = _pace(tell, warm=max(200, variants // 4), counted=max(200, variants // 8))
+    rows = _pace(tell, warm=min(3000, variants), counted=min(1500, variants))
     rows += _edit_costs(tell)
     bases = load_bases()
     rows += _executes(tell, bases, executed)
@@ -78,7 +80,7 @@ def _pace(tell: Tell, warm: int, counted: int) -> list[dict[str, Any]]:
     cpu = sum(item["cpu_rate"] for item in found)
     cold = sum(item["cold_rate"] for item in found)
     tell("pace", "baseline with FakeTensorMode")
-    ours, theirs = _against_baseline(warm)
+    ours, theirs = _against_baseline(min(1000, warm))
     ratio = theirs / ours
     return [
         _row(f"variants a second, two processes, ~75 nodes, after {warm:,} variants", f"{wall:,.0f}", "1,000",
@@ -209,27 +211,60 @@ class Executed:
     accepted: int = 0
     """Variants that were meant to be invalid, and which eager accepts."""
 
+    def add(self, other: Executed) -> None:
+        self.ran += other.ran
+        self.failed += other.failed
+        self.ordinary += other.ordinary
+        self.poisoned += other.poisoned
+        self.rejected += other.rejected
+        self.accepted += other.accepted
+
 
 def execute(variants: Sequence[Variant], tell: Tell | None = None) -> Executed:
-    """Run variants on eager, each from its bytes."""
-    found, constants = Executed(), _Constants()
-    for number, variant in enumerate(variants):
-        if tell is not None and number % 100 == 0:
-            tell("running", f"{number:,} of {len(variants):,}")
-        recipe = variant.provenance
+    """Run variants on eager, each from its bytes, in a process of their own: one that ends it is a failure too."""
+    found = Executed()
+    context = multiprocessing.get_context("spawn")
+    work = [variants[first : first + _BATCH] for first in range(0, len(variants), _BATCH)]
+    done = 0
+    while work:
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            while work:
+                batch = work[0]
+                jobs = [(codec.encode(v.program), v.provenance.intent.value, v.provenance.values) for v in batch]
+                try:
+                    found.add(pool.submit(_run_batch, jobs).result())
+                except BrokenProcessPool:
+                    if len(batch) > 1:
+                        work[:1] = [[one] for one in batch]
+                    else:
+                        found.failed["the process ended"] += 1
+                        work.pop(0)
+                    break
+                work.pop(0)
+                done += len(batch)
+                if tell is not None:
+                    tell("running", f"{done:,} of {len(variants):,}")
+    return found
+
+
+def _run_batch(jobs: Sequence[tuple[bytes, str, str]]) -> Executed:
+    torch.set_num_threads(1)
+    found = Executed()
+    for data, intent, values in jobs:
+        invalid = intent == Intent.INVALID.value
         try:
-            outputs = constants.run(codec.decode(codec.encode(variant.program)))
+            outputs = _CONSTANTS.run(codec.decode(data))
         except Exception as error:  # whatever eager raises
-            if recipe.intent is Intent.INVALID:
+            if invalid:
                 found.rejected += 1
             else:
                 found.failed[str(error).splitlines()[0][:120] if str(error) else type(error).__name__] += 1
             continue
-        if recipe.intent is Intent.INVALID:
+        if invalid:
             found.accepted += 1
             continue
         found.ran += 1
-        if recipe.values == "ordinary":
+        if values == "ordinary":
             found.ordinary += 1
             floating = [t for t in outputs if t.is_floating_point() and t.numel()]
             found.poisoned += bool(floating) and not any(bool(torch.isfinite(t).any()) for t in floating)
@@ -252,6 +287,9 @@ class _Constants:
         with torch.no_grad():
             outputs = Executable(program, self._kept).run(inputs)
         return [leaf for _, leaf in leaves(outputs) if isinstance(leaf, torch.Tensor)]
+
+
+_CONSTANTS: Final = _Constants()
 
 
 def _executes(tell: Tell, bases: list[Base], count: int) -> list[dict[str, Any]]:

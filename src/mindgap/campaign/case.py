@@ -46,7 +46,9 @@ class Case:
     def record(self, trial: Trial) -> None:
         """Note what a platform did; another answer than before means that it is unstable."""
         before = self.trials.get(trial.platform)
-        if before is not None and before.ok and trial.ok and before.digest != trial.digest:
+        if before is not None and before.ok and before.file and not trial.ok:
+            trial = replace(before, stable=False, note=f"another run failed: {trial.message}")
+        elif before is not None and before.ok and trial.ok and before.digest != trial.digest:
             trial = replace(trial, stable=False, digest=before.digest)  # the first answer stays on record
         if before is not None and before.file and before.file != trial.file:
             before.without_outputs()

@@ -58,7 +58,7 @@ def hunt(
     Ctrl-C, a time limit and a kill all leave a ledger from which the next call goes on. With `cluster`, the
     platforms are those of a Ray cluster.
     """
-    with Ledger(directory, writing=True) as ledger:
+    with Ledger(directory, writing=True, new=plan is not None) as ledger:
         plan = _plan(ledger, plan)
         numbers = numbering or stream_of(plan, directory)
         with Pool(import_paths()) as pool:
@@ -78,7 +78,7 @@ def merge(
     watch: Watch = lambda snapshot: None,
 ) -> Ending:
     """Take results of another machine into a campaign; verdicts are made as if all had run together."""
-    with Ledger(directory, writing=True) as ledger:
+    with Ledger(directory, writing=True, new=False) as ledger:
         plan = ledger.plan()
         numbers = numbering or stream_of(plan, directory)
         with Pool(import_paths()) as pool, Results(results, plan, pool.scratch) as given:

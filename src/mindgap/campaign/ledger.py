@@ -68,14 +68,16 @@ QUIET: Final = (Conclusion.AGREES, Conclusion.ROUNDING)
 
 
 class Ledger:
-    """A campaign's directory; `writing` makes it and locks it."""
+    """A campaign's directory; `writing` locks it, and makes it when it is `new`."""
 
-    def __init__(self, directory: Path, writing: bool = False) -> None:
+    def __init__(self, directory: Path, writing: bool = False, new: bool = True) -> None:
         self.directory = directory
         path = directory / FILE
-        self._lock = _claim(directory) if writing else None
-        if not writing and not path.is_file():
+        self._lock: int | None = None
+        if not (writing and new) and not path.is_file():
             raise UsageError(f"there is no campaign in {directory}", hint="mindgap hunt -o DIR starts one")
+        if writing:
+            self._lock = _claim(directory)
         try:
             self._data = sqlite3.connect(path, check_same_thread=False)  # one writer, guarded by the caller
             if writing:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.messages import message_class
 from mindgap.campaign.plan import BASELINE, Plan
 from mindgap.campaign.triage import Finding
 from mindgap.platforms.names import parse_name
@@ -105,13 +106,12 @@ def _platform(ledger: Ledger, name: str, plan: Plan, fingerprints: list[str]) ->
 
 
 def _reasons(ledger: Ledger) -> dict[str, int]:
-    """Why verdicts could not be made; numbers in a sentence do not make another reason."""
-    from mindgap.campaign.messages import message_class
-
+    """Why verdicts could not be made; the output and the numbers of a sentence do not make another reason."""
     query = f"SELECT sentence FROM verdicts WHERE conclusion = '{Conclusion.UNJUDGED.value}'"
     found: dict[str, int] = {}
     for (sentence,) in ledger.data.execute(query):
-        reason = message_class(sentence or "")
+        _, _, told = str(sentence or "").rpartition("not judged: ")
+        reason = message_class(told.partition(": ")[0])
         found[reason] = found.get(reason, 0) + 1
     return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 

@@ -40,7 +40,14 @@ class Writer(threading.Thread):
         self._stop_now = stop
 
     def put(self, case: Case) -> None:
-        self._inbox.put(case)
+        """Waits while a full disk holds everything up; a case that finds no room at a stop is done again next time."""
+        while True:
+            try:
+                self._inbox.put(case, timeout=0.2)
+                return
+            except queue.Full:
+                if self._stop_now.is_set():
+                    return
 
     def close(self) -> None:
         """Write what is there and end."""

@@ -159,9 +159,18 @@ def _reason(error: BaseException) -> str:
         if isinstance(cause, MemoryError) or "can't allocate memory" in str(cause):  # how Python and torch say it
             return "out of memory"
         cause = cause.__cause__
+    if "DataDependent" in type(error).__name__ or "data-dependent" in str(error):
+        return f"data-dependent control flow, which cannot be exported: {_place(error) or first_line(error)}"
     if isinstance(error, MindgapError):
         return ": ".join(filter(None, [error.what, error.cause]))
     return f"{type(error).__name__}: {first_line(error)}"
+
+
+def _place(error: BaseException) -> str:
+    """The line of the model's own code that torch was asked to follow."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "/torch/" not in f.filename and "/mindgap/" not in f.filename]
+    return f"{own[-1].line} (in {own[-1].name})" if own else ""
 
 
 @contextlib.contextmanager

@@ -193,6 +193,9 @@ def _fit_widths(small: Settings) -> None:
         small["embed_dim"] = HEAD_WIDTH * heads[0]  # the width of the first stage
     if type(small.get("expand")) is int and type(heads) is int and "head_dim" in small and "hidden_size" in small:
         small["num_heads"] = small["hidden_size"] * small["expand"] // HEAD_WIDTH
+    ratio = small.get("pixel_shuffle_ratio")
+    if isinstance(ratio, float) and "hidden_size" in small:  # four patches are laid side by side
+        small["intermediate_size"] = int(small["hidden_size"] / ratio**2)
 
 
 def _without_derived(small: Settings) -> Settings:

@@ -67,7 +67,8 @@ def settings(width: int) -> dict[str, Any]:
         "num_blocks": 2, "num_bilinear": 4, "num_spherical": 3, "num_radial": 3, "int_emb_size": 8, "basis_emb_size": 4,
         "out_emb_channels": 8, "hidden_node_channels": 8, "hidden_edge_channels": 8, "num_classes": 4,
         # What reads an edge's own features gives a matrix for it.
-        "nn": _two_layers(width, CHANNELS**2 if width == EDGE_CHANNELS else CHANNELS), "mlp_h": _two_layers(width, 3), "mlp_f": _two_layers(width + 3),
+        "nn": _two_layers(width, CHANNELS**2 if width == EDGE_CHANNELS else CHANNELS),
+        "mlp_h": _two_layers(width, 3), "mlp_f": _two_layers(width + 3),
         "mlp_g": _two_layers(CHANNELS), "first_aggr": True,
         "add_self_loops": False, "mode": "cat", **_DEGREES,
     }  # fmt: skip

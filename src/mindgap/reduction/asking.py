@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
 
-from mindgap.records.verdict import Conclusion
+from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.reduction.journal import Journal
 from mindgap.tracing.capture import capture
 from mindgap.tracing.examine import Examination, Examiner, Symptom
 from mindgap.tracing.extract import Value, merged
 from mindgap.tracing.witness import Witness
 from mindgap.verdicts.finding import gravest
+
+NO: Final = ""
+"""The journal's answer for a witness that does not show the finding."""
 
 
 class Asker:
@@ -26,18 +31,20 @@ class Asker:
         self.journal = journal or Journal()
 
     def __call__(self, witnesses: Sequence[Witness], after_cut: bool) -> int | None:
-        answers = {place: self.journal.get(w.key) for place, w in enumerate(witnesses)}
-        unknown = [place for place, answer in answers.items() if answer is None]
-        promising = self._side_by_side([witnesses[place] for place in unknown], after_cut)
-        if promising is not None:
-            for place, good in zip(unknown, promising):
+        answers = [self.journal.get(witness.key) for witness in witnesses]
+        unknown = [place for place, answer in enumerate(answers) if answer is None]
+        decided = next((place for place, answer in enumerate(answers) if answer != NO), None)
+        if decided is not None and answers[decided] is None:
+            promising = self._side_by_side([witnesses[place] for place in unknown], after_cut)
+            for place, good in zip(unknown, promising or [True] * len(unknown)):
                 if not good:
-                    answers[place] = False
-                    self.journal.note(witnesses[place].key, False)
+                    answers[place] = self._note(witnesses[place], None)
         for place, witness in enumerate(witnesses):
-            if answers[place] is None:
-                answers[place] = self._alone(witness, after_cut)
-            if answers[place]:
+            answer = answers[place]
+            if answer is None:
+                answer = self._note(witness, self.examiner.shows(witness, self.symptom, exactly=not after_cut))
+            if answer != NO:
+                self.symptom = _read(answer, self.symptom)
                 return place
         return None
 
@@ -45,12 +52,11 @@ class Asker:
         """What each part of a program is fed with, as eager computes it."""
         return capture(lambda shown: self.examiner.run(self.examiner.baseline, shown), witness, parts)
 
-    def _alone(self, witness: Witness, after_cut: bool) -> bool:
-        found = self.examiner.shows(witness, self.symptom, exactly=not after_cut)
-        self.journal.note(witness.key, found is not None)
-        if found is not None and found.symptom is not None:
-            self.symptom = found.symptom
-        return found is not None
+    def _note(self, witness: Witness, found: Examination | None) -> str:
+        symptom = found.symptom if found is not None else None
+        answer = NO if symptom is None else _text(symptom)
+        self.journal.note(witness.key, answer)
+        return answer
 
     def _side_by_side(self, witnesses: Sequence[Witness], after_cut: bool) -> list[bool] | None:
         """For each witness whether it may show the finding; None when they cannot be told apart together."""
@@ -68,3 +74,14 @@ class Asker:
         if worst is None or worst.conclusion is not Conclusion.DIVERGES:
             return False
         return self.symptom.fits(Symptom(worst.conclusion, worst.kind, worst.blame), exactly=not after_cut)
+
+
+def _text(symptom: Symptom) -> str:
+    """What of a symptom may change when operators are cut away."""
+    kind, blame = symptom.kind, symptom.blame
+    return f"{kind.value if kind else '-'} {blame.value if blame else '-'}"
+
+
+def _read(text: str, before: Symptom) -> Symptom:
+    kind, _, blame = text.partition(" ")
+    return replace(before, kind=None if kind == "-" else Kind(kind), blame=None if blame == "-" else Blame(blame))

@@ -100,7 +100,7 @@ def tensor_text(tensor: torch.Tensor, name: str, data: dict[str, torch.Tensor]) 
             return f"torch.full({tuple(tensor.shape)}, {_value(tensor.reshape(-1)[0])}{_dtype_text(tensor)})"
         data[name] = tensor.detach().clone() if tensor.is_contiguous() else tensor.detach()
         return f'DATA["{name}"]'
-    if tensor.is_contiguous():
+    if tensor.numel() and tensor.stride() == torch.empty(tensor.shape).stride():
         return f"torch.tensor({_nested(tensor)}{_dtype_text(tensor)})"
     if not tensor.numel():
         return f"torch.empty_strided({tuple(tensor.shape)}, {tuple(tensor.stride())}{_dtype_text(tensor)})"

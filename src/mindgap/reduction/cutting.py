@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from mindgap.errors import ProgramError
 from mindgap.program.build import without_unused
 from mindgap.program.graph import Input, Ref, map_leaves, references
 from mindgap.records.tensors import TensorMeta
@@ -35,7 +37,7 @@ def suffix(witness: Witness, values: Values) -> Iterator[Witness]:
     parts = units(witness.program)
     for count in _growing(len(parts)):
         kept = {member for part in parts[:count] for member in part}
-        yield _extracted(witness, kept, values)
+        yield from _extracted(witness, kept, values)
 
 
 def prefix(witness: Witness, values: Values) -> Iterator[Witness]:
@@ -43,7 +45,7 @@ def prefix(witness: Witness, values: Values) -> Iterator[Witness]:
     parts = units(witness.program)
     for count in _growing(len(parts)):
         kept = {member for part in parts[len(parts) - count :] for member in part}
-        yield _extracted(witness, kept, values)
+        yield from _extracted(witness, kept, values)
 
 
 def single(witness: Witness, values: Values) -> Iterator[Witness]:
@@ -51,7 +53,7 @@ def single(witness: Witness, values: Values) -> Iterator[Witness]:
     parts = units(witness.program)
     if 1 < len(parts) <= FEW:
         for part in reversed(parts):
-            yield _extracted(witness, part, values)
+            yield from _extracted(witness, part, values)
 
 
 def removal(witness: Witness, values: Values) -> Iterator[Witness]:
@@ -63,7 +65,7 @@ def removal(witness: Witness, values: Values) -> Iterator[Witness]:
             gone = {member for part in parts[low : low + size] for member in part}
             rest = {node.id for node in witness.program.nodes} - gone
             if rest:
-                yield _extracted(witness, rest, values)
+                yield from _extracted(witness, rest, values)
         if size == 1:
             return
         size //= 2
@@ -107,11 +109,12 @@ def returning(witness: Witness, targets: Sequence[int]) -> Witness:
     return _tidy(replace(witness, program=replace(program, nodes=nodes, outputs=outputs)))
 
 
-def _extracted(witness: Witness, kept: Collection[int], values: Values) -> Witness:
-    """A part on its own; an access whose operator is not in it becomes an input."""
+def _extracted(witness: Witness, kept: Collection[int], values: Values) -> Iterator[Witness]:
+    """A part on its own, unless eager does not come so far; an access whose operator is not in it becomes an input."""
     nodes = {node.id: node for node in witness.program.nodes}
     whole = {i for i in kept if not is_access(nodes[i]) or int(nodes[i].args[0]) in kept}
-    return _tidy(extract(witness, whole, values(witness, [whole])[0]))
+    with contextlib.suppress(ProgramError):
+        yield _tidy(extract(witness, whole, values(witness, [whole])[0]))
 
 
 def _tidy(witness: Witness) -> Witness:

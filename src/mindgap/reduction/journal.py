@@ -13,7 +13,7 @@ class Journal:
 
     def __init__(self, path: Path | None = None, about: str = "") -> None:
         self._path = path
-        self._answers: dict[str, bool] = {}
+        self._answers: dict[str, str] = {}
         if path is None:
             return
         lines = path.read_text(errors="replace").splitlines() if path.exists() else []
@@ -31,17 +31,17 @@ class Journal:
             key, answer = json.loads(line)
         except ValueError:
             return
-        if isinstance(key, str) and isinstance(answer, bool):
+        if isinstance(key, str) and isinstance(answer, str):
             self._answers[key] = answer
 
     def __len__(self) -> int:
         return len(self._answers)
 
-    def get(self, key: str) -> bool | None:
-        """Whether that witness showed the finding, or None when it was not tried."""
+    def get(self, key: str) -> str | None:
+        """How that witness showed the finding; empty when it did not, None when it was not tried."""
         return self._answers.get(key)
 
-    def note(self, key: str, answer: bool) -> None:
+    def note(self, key: str, answer: str) -> None:
         self._answers[key] = answer
         if self._path is not None:
             with self._path.open("a") as file:

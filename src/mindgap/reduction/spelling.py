@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.nn import functional as F
@@ -14,6 +14,9 @@ from mindgap.program.build import build
 from mindgap.program.graph import Node, NodeMeta, Ref, leaves, map_leaves, references
 from mindgap.records.tensors import DTYPES, TensorMeta
 from mindgap.tracing.extract import is_access
+
+_OPERANDS: Final = ("other", "exponent", "mat2", "size", "shape")
+"""Arguments that nobody writes by name."""
 
 
 def spell(node: Node, names: Mapping[int, str], metas: Mapping[int, NodeMeta], exact: bool) -> str:
@@ -91,7 +94,10 @@ def _arguments(node: Node, names: Mapping[int, str], by_name: bool) -> str:
     shown = [literal(value, names) for value in node.args]
     if by_name and schema is not None:
         last = max((i for i, value in enumerate(node.args) if _holds_tensor(value)), default=0)
-        kept = shown[: max(last + 1, 1)]
+        count = max(last + 1, 1)
+        while count < len(shown) and schema.arguments[count].name in _OPERANDS:
+            count += 1
+        kept = shown[:count]
         for place in range(len(kept), len(shown)):
             argument = schema.arguments[place]
             if not (argument.has_default_value() and argument.default_value == node.args[place]):

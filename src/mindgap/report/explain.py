@@ -111,7 +111,7 @@ def _witness(found: Explanation) -> str:
     witness = found.reduction.witness
     count = len(found.reduction.witness.program.nodes)
     done = "" if found.reduction.finished else "; the budget ended the reduction"
-    kept = "seen again in fresh processes" if found.survived else "NOT seen again in fresh processes"
+    kept = "seen again in a fresh process" if found.survived else "NOT seen again in a fresh process"
     return f"{count} node{'s' if count != 1 else ''}, {witness.elements()} elements; {kept}{done}"
 
 

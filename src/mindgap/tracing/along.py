@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
-from mindgap.program.graph import Node, Program, Ref, leaves
+from mindgap.program.graph import Node, Program, Ref, leaves, references
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing.capture import CLONE
 from mindgap.tracing.examine import Examiner
-from mindgap.tracing.extract import is_tensor, units, writes
+from mindgap.tracing.extract import is_access, is_tensor, units, writes
 from mindgap.tracing.own import windows
 from mindgap.tracing.witness import Witness
 from mindgap.verdicts.finding import Finding
+
+NOISE_RUNS: Final = 4
+"""Enough to tell an error from rounding in norm (docs/decisions/0003); nothing here needs single elements."""
+
+SAMPLE: Final = 24
+"""Values behind a culprit that show how its error grows."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +31,13 @@ class Along:
     problem: str = ""
 
 
-def errors_along(examiner: Examiner, witness: Witness, tell: Callable[[str], None] = lambda what: None) -> Along:
-    """Windows of inner values from the first on, until one holds the first value that is wrong.
+def errors_along(
+    examiner: Examiner,
+    witness: Witness,
+    wanted: Collection[int],
+    tell: Callable[[str], None] = lambda what: None,
+) -> Along:
+    """Windows of the wanted inner values from the first on, until one holds the first value that is wrong.
 
     Showing a value may keep a compiler from fusing it away, and with that remove the difference: then nothing
     that was seen counts.
@@ -34,21 +45,36 @@ def errors_along(examiner: Examiner, witness: Witness, tell: Callable[[str], Non
     program = witness.program
     found: dict[int, Finding] = {}
     for window in windows(program, units(program)):
-        members = [node.id for node in program.nodes if is_tensor(node) and any(node.id in part for part in window)]
+        here = {member for part in window for member in part} & set(wanted)
+        members = [node.id for node in program.nodes if is_tensor(node) and node.id in here]
+        if not members:
+            continue
         tell(f"inner values of {len(members)} operators")
         shown, count = showing(program, members)
-        seen = examiner.examine(replace(witness, program=shown))
+        seen = examiner.examine(replace(witness, program=shown), noise_runs=NOISE_RUNS)
         if not (seen.eager.ok and seen.candidate.ok):
             return Along({}, f"it does not run with its inner values shown: {seen.candidate.message}")
         kept = [seen.findings.get(f"[{place}]") for place in range(len(members), len(members) + count)]
         changed = [finding for name, finding in seen.findings.items() if name.startswith("input:")]
         if not any(item and item.conclusion is Conclusion.DIVERGES for item in (*kept, *changed)):
             return Along({}, "showing inner values removes the difference: operators that are fused behave otherwise")
-        here = {identity: seen.findings[f"[{place}]"] for place, identity in enumerate(members)}
-        found |= here
-        if any(item.conclusion is Conclusion.DIVERGES for item in here.values()):
+        shown_here = {identity: seen.findings[f"[{place}]"] for place, identity in enumerate(members)}
+        found |= shown_here
+        if any(item.conclusion is Conclusion.DIVERGES for item in shown_here.values()):
             break
     return Along(found)
+
+
+def worth_showing(program: Program, culprits: Collection[int]) -> set[int]:
+    """All values when nobody is suspected; else what the suspects read and give, and some values behind them."""
+    if not culprits:
+        return {node.id for node in program.nodes}
+    nodes = {node.id: node for node in program.nodes}
+    near = set(culprits) | {r for culprit in culprits for r in references(nodes[culprit])}
+    first = min(place for place, node in enumerate(program.nodes) if node.id in culprits)
+    behind = [node.id for node in program.nodes[first + 1 :]]
+    accesses = {node.id for node in program.nodes if is_access(node) and near & set(references(node))}
+    return near | accesses | set(behind[:4]) | set(behind[:: max(1, len(behind) // SAMPLE)]) | set(behind[-1:])
 
 
 def showing(program: Program, members: list[int]) -> tuple[Program, int]:

@@ -67,15 +67,18 @@ class _Plan:
         fresh = max((item.id for item in (*program.given(), *program.nodes)), default=0) + 1
         copies = {key: fresh + number for number, key in enumerate(keys)}
         nodes = []
+        left = set(copies)
         for place, node in enumerate([*program.nodes, None]):
-            due = [k for k in copies if self.versions[place] == k[1] and self._is_due(k, place)]
+            due = [key for key in copies if self.versions[place] == key[1] and self._is_due(place)]
             nodes += [Node(copies[key], CLONE, (Ref(key[0]),)) for key in due]
-            if node is not None:
-                nodes.append(node)
+            left -= set(due)
+            if node is None or not left:  # what comes later may be what eager refuses
+                break
+            nodes.append(node)
         outputs = tuple(Ref(copies[key]) for key in keys)
         return replace(program, nodes=tuple(nodes), outputs=outputs, example=())
 
-    def _is_due(self, key: tuple[int, int], place: int) -> bool:
+    def _is_due(self, place: int) -> bool:
         """The last moment before the next write, so that the value exists."""
         last = place == len(self.program.nodes)
         return last or self.versions[place + 1] != self.versions[place]

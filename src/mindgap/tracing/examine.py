@@ -76,7 +76,7 @@ class Examiner:
         self.platform = platform
         self.trials = 0
 
-    def examine(self, witness: Witness, runs: int = 1) -> Examination:
+    def examine(self, witness: Witness, runs: int = 1, noise_runs: int = NOISE_RUNS) -> Examination:
         """Both run it; the float64 reference and the noise floor are made only when their bits differ."""
         self.trials += 1
         path = self.pool.scratch.new_file("witness")
@@ -84,7 +84,7 @@ class Examiner:
         try:
             eager = self.pool.run(self.baseline, subject, program_only=True, runs=runs)
             candidate = self.pool.run(self.platform, subject, program_only=True, runs=runs)
-            return self._conclude(subject, eager, candidate)
+            return self._conclude(subject, eager, candidate, noise_runs)
         finally:
             path.unlink(missing_ok=True)
 
@@ -114,15 +114,16 @@ class Examiner:
             path.unlink(missing_ok=True)
 
     def fresh(self) -> None:
-        """End both workers: the next examination meets new processes."""
-        for spec in (self.baseline, self.platform):
-            self.pool.retire(spec)
+        """End the platform's worker: the next examination meets a new process."""
+        self.pool.retire(self.platform)
 
-    def _conclude(self, subject: Subject, eager: Outcome, candidate: Outcome) -> Examination:
+    def _conclude(
+        self, subject: Subject, eager: Outcome, candidate: Outcome, noise_runs: int = NOISE_RUNS
+    ) -> Examination:
         survey = None
         both = eager.ok and candidate.ok
         if both and not same_outputs(eager.outputs, candidate.outputs):
-            found = self.pool.survey(subject, NOISE_RUNS)
+            found = self.pool.survey(subject, noise_runs)
             survey = None if isinstance(found, Death) else Survey.from_message(*found)
         verdict = judge(eager, [candidate], survey)[candidate.platform]
         findings: dict[str, Finding] = {}

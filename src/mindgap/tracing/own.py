@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mindgap.errors import ProgramError
 from mindgap.program.graph import NodeMeta, Program, references
 from mindgap.records.tensors import DTYPES, TensorMeta
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing.capture import capture
 from mindgap.tracing.examine import Examination, Examiner, Symptom
-from mindgap.tracing.extract import extract, merged, units
+from mindgap.tracing.extract import Value, extract, merged, units
 from mindgap.tracing.witness import Witness
 from mindgap.verdicts.finding import Finding, gravest
 
 WINDOW_BYTES: Final = 64 << 20
 """Values of operators that are examined together: bounds the memory, whatever the size of the program."""
 WINDOW_UNITS: Final = 400
+UNREACHED: Final = "eager does not come so far"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,30 @@ def own_errors(examiner: Examiner, witness: Witness, tell: Callable[[str], None]
     parts = units(witness.program)
     for window in windows(witness.program, parts):
         tell(f"operators {len(found) + 1} to {len(found) + len(window)} of {len(parts)}, each alone")
-        values = capture(lambda shown: examiner.run(examiner.baseline, shown), witness, window)
-        alone = [extract(witness, part, value) for part, value in zip(window, values)]
-        together = _examine(examiner, alone)
-        found |= {part[0]: own for part, own in zip(window, together)}
+        values = _values(examiner, witness, window)
+        alone = {part: extract(witness, part, value) for part, value in values.items()}
+        found |= {part[0]: Own(problem=UNREACHED) for part in window if part not in alone}
+        if alone:
+            found |= {part[0]: own for part, own in zip(alone, _examine(examiner, list(alone.values())))}
     return found
+
+
+def _values(
+    examiner: Examiner, witness: Witness, window: Sequence[tuple[int, ...]]
+) -> dict[tuple[int, ...], dict[int, Value]]:
+    """What each operator is fed with; without those that come behind a call that eager refuses."""
+
+    def ask(parts: Sequence[tuple[int, ...]]) -> list[dict[int, Value]]:
+        return capture(lambda shown: examiner.run(examiner.baseline, shown), witness, parts)
+
+    try:
+        return dict(zip(window, ask(window)))
+    except ProgramError:
+        found = {}
+        for part in window:
+            with contextlib.suppress(ProgramError):
+                found[part] = ask([part])[0]
+        return found
 
 
 def windows(program: Program, parts: Sequence[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:

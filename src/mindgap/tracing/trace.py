@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mindgap.program.graph import Node, NodeMeta, references
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.verdict import Conclusion
-from mindgap.tracing.along import Along, errors_along
+from mindgap.tracing.along import Along, errors_along, worth_showing
 from mindgap.tracing.examine import Examiner, Symptom
 from mindgap.tracing.extract import units
 from mindgap.tracing.own import Own, own_errors
@@ -68,7 +68,9 @@ def trace(
     only = {root: Own(symptom=symptom) for root in parts} if len(parts) == 1 else None  # nobody else can be at fault
     own = only or own_errors(examiner, witness, tell)
     runs = symptom.eager_runs and symptom.candidate_runs
-    along = errors_along(examiner, witness, tell) if runs and len(own) > 1 else Along()
+    suspects = [root for root, item in own.items() if item.symptom and symptom.fits(item.symptom, exactly=False)]
+    wanted = worth_showing(witness.program, suspects)
+    along = errors_along(examiner, witness, wanted, tell) if runs and len(own) > 1 else Along()
     nodes = {node.id: node for node in witness.program.nodes}
     steps = tuple(
         _step(nodes[root], place, part, own[root], along, symptom)

@@ -14,7 +14,7 @@ from mindgap.errors import CorruptProgram
 from mindgap.program import ops
 
 _NOT_FUNCTIONAL: Final = re.compile(
-    r"^_|backward|rand|bernoulli|multinomial|normal|poisson$|dropout|rrelu|fractional|exponential|cauchy|geometric"
+    r"^_|^native_|backward|rand|bernoulli|multinomial|normal|poisson$|dropout|rrelu|fractional|exponential|cauchy|geometric"
     r"|sparse|crow|ccol|col_indices|row_indices|^indices|^values|csr|csc|bsr|bsc|coalesce|hspmm|smm|sspaddmm"
     r"|mkldnn|miopen|cudnn|fbgemm|quantize|qparams|q_per|q_scale|int_repr|nested|padded_tensor"
     r"|batch_norm_(elemt|stats|gather|update)|choose_qparams|pin_memory|cuda$|^cpu$|data$|storage|^set|resize"

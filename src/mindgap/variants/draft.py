@@ -7,12 +7,11 @@ undone by going back to a checkpoint.
 
 from __future__ import annotations
 
-import bisect
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from mindgap.program import ops
 from mindgap.program.graph import (
@@ -23,22 +22,17 @@ from mindgap.program.graph import (
     NodeMeta,
     Program,
     Ref,
-    digest,
     leaves,
     map_leaves,
 )  # fmt: skip
-from mindgap.program.made import Recipe, recreate
+from mindgap.program.made import Recipe
 from mindgap.records.tensors import TensorMeta
 from mindgap.variants.base import Base
+from mindgap.variants.constants import look_at
+from mindgap.variants.order import END, Order
 from mindgap.variants.rules import Refused, Result, RuleTable
-from mindgap.variants.values import MOSTLY, Value, contiguous_stride, of_tensor
+from mindgap.variants.values import MOSTLY, Value, contiguous_stride
 from mindgap.variants.walk import reads, substitute_all
-
-_STEP: Final = 1 / 16  # of the room that is left: about 400 nodes fit in front of one
-END: Final = -1
-"""The anchor behind the last node."""
-_MOST_DIGESTS: Final = 4096
-_CONSTANTS: dict[tuple[Recipe, TensorMeta], tuple[str, Value]] = {}
 
 
 class Draft:
@@ -62,8 +56,7 @@ class Draft:
         self._nodes: dict[int, Node | None] = {}
         self._values: dict[int, Result] = {}
         self._users: dict[int, list[int]] = {}
-        self._order: dict[int, float] = {}
-        self._gaps: dict[int, list[tuple[float, int]]] = {}
+        self._order = Order(base.position)
         self._constants: dict[int, Constant | None] = {}
         self._inputs: dict[int, Input] = {}
         self._example: dict[int, Recipe] = {}
@@ -102,15 +95,7 @@ class Draft:
 
     def order(self, identity: int) -> float:
         """Where a value stands: before everything for inputs and constants."""
-        if identity == END:
-            return len(self.base.program.nodes)
-        found = self._order.get(identity)
-        return self.base.position.get(identity, -1) if found is None else found
-
-    def changed_nodes(self) -> list[Node]:
-        """Nodes that are not those of the base, in order."""
-        found = [node for node in self._nodes.values() if node is not None]
-        return sorted(found, key=lambda node: self.order(node.id))
+        return self._order.key(identity)
 
     def pick_node(self, tries: int = 12) -> Node:
         """A random node of the base that is still there."""
@@ -133,7 +118,7 @@ class Draft:
         found = self.rules.evaluate(op, node.args, node.kwargs, self.known)
         self._guard(found)
         self._next += 1
-        self._place(node.id, anchor)
+        self._order.put(node.id, anchor)
         self._nodes[node.id] = node
         self._values[node.id] = found
         self._link(node, ())
@@ -178,7 +163,7 @@ class Draft:
     def constant(self, recipe: Recipe, shape: Sequence[int], dtype: str) -> Ref:
         """A new constant, made from its recipe."""
         meta = TensorMeta(tuple(shape), dtype, contiguous_stride(tuple(shape)))
-        name, found = _constant(recipe, meta)
+        name, found = look_at(recipe, meta)
         identity = self._next
         self._next += 1
         self._constants[identity] = Constant(identity, f"made_{identity}", meta, name, recipe)
@@ -188,7 +173,7 @@ class Draft:
     def change_constant(self, identity: int, recipe: Recipe) -> None:
         """Other numbers for a constant of the same meta."""
         old = self._constants.get(identity) or self.base.constants[identity]
-        name, found = _constant(recipe, old.meta)
+        name, found = look_at(recipe, old.meta)
         self._constants[identity] = replace(old, digest=name, made=recipe)
         self._set(identity, found)
 
@@ -198,7 +183,7 @@ class Draft:
         meta = meta or old.meta
         self._inputs[identity] = replace(old, meta=meta)
         self._example[identity] = recipe
-        self._set(identity, _constant(recipe, meta)[1])
+        self._set(identity, look_at(recipe, meta)[1])
 
     def input(self, identity: int) -> Input:
         found = self._inputs.get(identity)
@@ -286,9 +271,8 @@ class Draft:
     def checkpoint(self) -> tuple[Any, ...]:
         """The state to go back to."""
         users = {key: list(found) for key, found in self._users.items()}
-        gaps = {key: list(found) for key, found in self._gaps.items()}
         return (
-            self._next, dict(self._nodes), dict(self._values), users, dict(self._order), gaps, dict(self._constants),
+            self._next, dict(self._nodes), dict(self._values), users, self._order.copy(),  dict(self._constants),
             dict(self._inputs), dict(self._example), self._outputs, self._output_ids, self.trust, self.allow_poison,
             len(self.steps), self.plan,
         )  # fmt: skip
@@ -296,7 +280,7 @@ class Draft:
     def restore(self, state: tuple[Any, ...]) -> None:
         """Undo everything since the checkpoint."""
         (
-            self._next, self._nodes, self._values, self._users, self._order, self._gaps, self._constants,
+            self._next, self._nodes, self._values, self._users, self._order, self._constants,
             self._inputs, self._example, self._outputs, self._output_ids, self.trust, self.allow_poison, steps,
             self.plan,
         ) = state  # fmt: skip
@@ -306,7 +290,7 @@ class Draft:
     def build(self, name: str) -> Program:
         """The changed program, complete; unchanged stretches of the base are taken over as they are."""
         program, old = self.base.program, self.base.program.nodes
-        inserted = {place: [i for _, i in sorted(found)] for place, found in self._gaps.items()}
+        inserted = self._order.inserted()
         places = {self.base.position[i] for i in (*self._nodes, *self._values) if i in self.base.position}
         nodes: list[Node] = []
         done = 0
@@ -351,18 +335,6 @@ class Draft:
             self._values[identity] = found
             self._dirty.update(dict.fromkeys(self.users(identity)))
 
-    def _place(self, identity: int, anchor: int) -> None:
-        upper = self.order(anchor)
-        place = int(-(-upper // 1))  # the base node at or after the anchor
-        gap = self._gaps.setdefault(place, [])
-        index = bisect.bisect_left(gap, (upper, -1))
-        lower = gap[index - 1][0] if index else float(place - 1)
-        key = lower + (upper - lower) * _STEP
-        if not lower < key < upper:
-            raise Refused("there is no room for another node here")
-        gap.insert(index, (key, identity))
-        self._order[identity] = key
-
     def _link(self, node: Node, before: Sequence[int]) -> None:
         """Keep the users index: the node reads what it refers to now, and no longer what it did before."""
         now = reads(node)
@@ -405,15 +377,3 @@ def _meta(found: Result) -> NodeMeta:
     if isinstance(found, Value):
         return found.meta
     return tuple(_meta(item) for item in found) if isinstance(found, tuple) else None
-
-
-def _constant(recipe: Recipe, meta: TensorMeta) -> tuple[str, Value]:
-    """Digest and value of what a recipe makes; kept, because small constants come again and again."""
-    key = (recipe, meta)
-    found = _CONSTANTS.get(key)
-    if found is None:
-        tensor = recreate(recipe, meta)
-        if len(_CONSTANTS) >= _MOST_DIGESTS:
-            _CONSTANTS.clear()
-        found = _CONSTANTS[key] = (digest(tensor), of_tensor(tensor))
-    return found

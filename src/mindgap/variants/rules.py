@@ -43,6 +43,10 @@ _VIEWS: Final = re.compile(
     r"|split_with_sizes|unbind|narrow|movedim|swapaxes|swapdims|alias|detach|expand_as|view_as|reshape_as)\."
 )
 """Operators whose result holds the very numbers of their first operand: no sample is needed."""
+_UNCHECKED: Final = re.compile(r"^aten\.(_?(lstm|gru|rnn_)|native_|_native_|quantized_)")
+"""Operators that trust their arguments: wrong sizes are not refused but read and write foreign memory."""
+_DIVISIONS: Final = re.compile(r"remainder|fmod|floor_divide|div\w*\.\w*_mode|gcd|lcm|bitwise_\w+_shift")
+"""Of whole numbers these are single instructions: the smallest number divided by -1 ends the process."""
 _PRODUCTS: Final = re.compile(r"mm\b|matmul|linear|mv\b|vecdot")
 _MOST_REAL: Final = 1 << 18  # elements up to which an operator really runs
 _MOST_RULES: Final = 60_000  # of the young generation: about 60 MB
@@ -168,6 +172,8 @@ def _learn(
     op: str, args: tuple[Argument, ...], kwargs: Mapping[str, Argument], known: Callable[[int], Result]
 ) -> Result | str:
     """Run the operator; the result, or why it is refused."""
+    if _UNCHECKED.match(op):
+        return "the operator does not check its arguments"
     inputs: list[Value] = []
 
     def note(ref: Ref) -> None:
@@ -178,6 +184,8 @@ def _learn(
 
     try:
         substitute_all(args, kwargs, note)
+        if _DIVISIONS.search(op) and any(map(_holds_smallest, inputs)):
+            return "the processor traps on such a division"
         function = ops.resolve(op)
         total = sum(item.numel for item in inputs)
         with warnings.catch_warnings(), torch.no_grad(), one_thread():
@@ -193,6 +201,11 @@ def _learn(
     except Exception as error:  # whatever an operator raises is its way of refusing
         text = str(error).strip()
         return (text.splitlines()[0] if text else type(error).__name__)[:160]
+
+
+def _holds_smallest(item: Value) -> bool:
+    whole = not (item.is_float or item.dtype.is_complex or item.dtype is torch.bool)
+    return whole and item.range.low < 0 and item.range.low <= torch.iinfo(item.dtype).min
 
 
 def _bound(op: str, inputs: list[Value]) -> int:

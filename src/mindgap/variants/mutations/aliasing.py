@@ -10,8 +10,9 @@ import torch
 from mindgap.program.graph import Node, Ref
 from mindgap.program.inputs import copy_of
 from mindgap.variants import adapt, catalogue, pick
-from mindgap.variants.draft import END, Draft
+from mindgap.variants.draft import Draft
 from mindgap.variants.fill import emit
+from mindgap.variants.order import END
 from mindgap.variants.registry import Family, mutation
 from mindgap.variants.rules import Refused
 from mindgap.variants.values import Value

@@ -7,7 +7,8 @@ from typing import Final
 from mindgap.program.graph import Ref
 from mindgap.records.tensors import DTYPES
 from mindgap.variants import adapt, pick
-from mindgap.variants.draft import END, Draft, renamed
+from mindgap.variants.draft import Draft, renamed
+from mindgap.variants.order import END
 from mindgap.variants.registry import Family, mutation
 from mindgap.variants.rules import Refused
 from mindgap.variants.values import Value

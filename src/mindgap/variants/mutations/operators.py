@@ -7,8 +7,9 @@ from typing import Final
 from mindgap.program.graph import Ref
 from mindgap.variants import adapt, pick
 from mindgap.variants.base import is_frozen
-from mindgap.variants.draft import END, Draft
+from mindgap.variants.draft import Draft
 from mindgap.variants.fill import emit
+from mindgap.variants.order import END
 from mindgap.variants.registry import Family, mutation
 from mindgap.variants.rules import Refused
 from mindgap.variants.values import Value

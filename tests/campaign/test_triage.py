@@ -1,0 +1,119 @@
+"""Evidence of one cause is one finding, whatever the order in which it came."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mindgap.campaign.triage import Evidence, group, numbered
+from mindgap.records.verdict import Conclusion
+
+
+def evidence(program: int = 0, platform: str = "inductor", **details: Any) -> Evidence:
+    plain = {
+        "program": program,
+        "name": f"program~{program}",
+        "nodes": 10 + program,
+        "base": f"base{program % 3}",
+        "platform": platform,
+        "conclusion": Conclusion.DIVERGES,
+        "status": "ok",
+        "stage": "run",
+        "message": "",
+        "message_class": "",
+        "kind": "value",
+        "blame": "candidate",
+        "suspect": "aten.tanh.default",
+    }
+    return Evidence(**{**plain, **details})
+
+
+def failure(program: int, platform: str, status: str, message: str) -> Evidence:
+    return evidence(
+        program,
+        platform,
+        conclusion=Conclusion.FAILED,
+        status=status,
+        stage="compile",
+        message=message,
+        message_class=message,
+        kind=None,
+        blame=None,
+        suspect=None,
+    )
+
+
+def test_one_cause_is_one_finding_with_its_smallest_witness() -> None:
+    (found,) = group([evidence(5, error_over_bound=40.0), evidence(2, error_over_bound=90.0), evidence(8)])
+    assert (found.variants, found.bases, found.witness.program) == (3, 1, 2)
+    assert found.error_over_bound == 90.0 and found.platforms == ("inductor",)
+
+
+def test_platforms_share_a_finding_only_where_they_were_wrong_in_the_same_way() -> None:
+    apart = group([evidence(1, "onnxruntime"), evidence(1, "openvino")])
+    assert [finding.platforms for finding in apart] == [("onnxruntime",), ("openvino",)]
+    (together,) = group(
+        [
+            evidence(1, "onnxruntime", fault="value-1"),
+            evidence(1, "openvino", fault="value-1"),
+            evidence(2, "onnxruntime"),
+        ]
+    )
+    assert together.platforms == ("onnxruntime", "openvino") and together.variants == 2
+
+
+def test_where_eager_is_wrong_it_is_the_platform_of_the_finding() -> None:
+    (found,) = group([evidence(1, "onnxruntime", blame="eager"), evidence(1, "openvino", blame="eager")])
+    assert found.platforms == ("eager",) and found.variants == 1
+
+
+def test_failures_are_grouped_by_message_and_the_gravest_come_first() -> None:
+    found = group(
+        [
+            failure(1, "openvino", "unsupported", "no conversion rule for aten::igamma"),
+            failure(2, "openvino", "unsupported", "no conversion rule for aten::igamma"),
+            failure(3, "openvino", "crash", "killed by SIGSEGV"),
+            evidence(4),
+        ]
+    )
+    assert [(f.category, f.kind, f.variants) for f in found] == [
+        ("divergence", "value", 1),
+        ("failure", "crash", 1),
+        ("failure", "unsupported", 2),
+    ]
+    assert found[2].suspect == "aten.igamma"
+
+
+def test_ids_stay_with_their_findings() -> None:
+    first = numbered(group([evidence(1), failure(3, "openvino", "crash", "x")]), {})
+    assert [identity for identity, _ in first] == ["F-01", "F-02"]
+    before = {finding.signature: identity for identity, finding in first}
+    later = numbered(
+        group([evidence(1), evidence(2, suspect="aten.sin.default"), failure(3, "openvino", "crash", "x")]), before
+    )
+    ids = {finding.suspect: identity for identity, finding in later if finding.category == "divergence"}
+    assert ids == {"aten.tanh.default": "F-01", "aten.sin.default": "F-03"}
+
+
+items = st.builds(
+    evidence,
+    st.integers(0, 6),
+    st.sampled_from(["inductor", "openvino", "onnxruntime"]),
+    suspect=st.sampled_from(["aten.sin.default", "aten.tanh.default", None]),
+    fault=st.sampled_from([None, "value-1", "value-2"]),
+    kind=st.sampled_from(["value", "nonfinite"]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(items, max_size=12, unique_by=lambda item: (item.program, item.platform)), st.randoms())
+def test_order_does_not_matter_and_nothing_is_lost(found: list[Evidence], shuffler: random.Random) -> None:
+    shuffled = list(found)
+    shuffler.shuffle(shuffled)
+    findings = group(found)
+    assert findings == group(shuffled)
+    assert sorted(map(repr, found)) == sorted(repr(item) for finding in findings for item in finding.evidence)
+    assert len({finding.signature for finding in findings}) == len(findings)

@@ -1,0 +1,132 @@
+"""A batch survives its worker: the guilty item alone is blamed, and only after a second try."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mindgap.errors import CorruptProgram
+from mindgap.execution.batch import Job, Question, Trial, digest_of, verdict_from, verdict_message
+from mindgap.execution.careful import Careful
+from mindgap.execution.pool import Pool
+from mindgap.execution.process import Death
+from mindgap.execution.serve_batch import Weights
+from mindgap.program.codec import encode
+from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest
+from mindgap.program.made import Made
+from mindgap.records.outcome import Stage, Status
+from mindgap.records.tensors import NamedTensor, TensorMeta
+from mindgap.records.verdict import Conclusion, Kind, Verdict
+from tests.execution.test_pool import META, planted
+
+
+def job(name: str) -> Job:
+    nodes = (Node(1, "aten.mul.Tensor", (Ref(0), 2), {}, META),)
+    example = (Made(0, "x", -1.0, 1.0),)
+    return Job(encode(Program(name, (Input(0, "x", META),), (), nodes, Ref(1), example)))
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with Pool() as pool:
+        yield pool
+
+
+def work(pool: Pool, names: Sequence[str]) -> dict[str, Trial]:
+    """Every program on the planted platform, by name."""
+    found: dict[str, Trial] = {}
+    jobs = [job(name) for name in names]
+
+    def request(numbers: Sequence[int]) -> dict[str, Any]:
+        files = [str(pool.scratch.new_file("outputs")) for _ in numbers]
+        return {"do": "batch", "jobs": [asdict(jobs[n]) for n in numbers], "files": files, "runs": 2}
+
+    def accept(number: int, result: dict[str, Any], alone: bool) -> bool:
+        found[names[number]] = Trial.from_message({"platform": "planted", **result})
+        return True
+
+    def died(number: int, death: Death) -> None:
+        found[names[number]] = Trial.died("planted", death)
+
+    Careful(pool, planted()).work(len(jobs), request, accept, died)
+    return found
+
+
+def test_the_guilty_one_is_blamed_and_the_others_run(pool: Pool) -> None:
+    found = work(pool, ["first", "segfault", "second", "raise", "third"])
+    assert {name: trial.status for name, trial in found.items()} == {
+        "first": Status.OK,
+        "segfault": Status.CRASH,
+        "second": Status.OK,
+        "raise": Status.REJECTED,
+        "third": Status.OK,
+    }
+    assert found["segfault"].stage is Stage.RUN and "SIGSEGV" in found["segfault"].message
+    assert found["first"].digest == found["third"].digest and found["first"].stable is True
+    outputs = found["first"].outcome().outputs
+    assert digest_of(outputs) == found["first"].digest
+
+
+def test_a_worker_that_somebody_kills_costs_nothing(pool: Pool) -> None:
+    assert work(pool, ["first"])["first"].ok
+    os.kill(pool._workers["planted"]._process.pid, signal.SIGKILL)
+    found = work(pool, ["second", "third"])
+    assert all(trial.ok for trial in found.values()), found
+
+
+def test_digests_are_the_same_exactly_for_the_same_outputs() -> None:
+    one = [NamedTensor("output", torch.tensor([1.0, float("nan")]))]
+    assert digest_of(one) == digest_of([NamedTensor("output", torch.tensor([1.0, float("nan")]))])
+    others = [
+        [NamedTensor("other", one[0].tensor)],
+        [NamedTensor("output", one[0].tensor.double())],
+        [NamedTensor("output", one[0].tensor.reshape(2, 1))],
+        [NamedTensor("output", torch.tensor([1.0, -float("nan")]))],
+        [],
+    ]
+    assert len({digest_of(item) for item in [one, *others]}) == 6
+
+
+def test_messages_lose_nothing() -> None:
+    verdict = Verdict("x", Conclusion.DIVERGES, "words", Kind.VALUE, error_over_bound=float("inf"))
+    assert verdict_from(verdict_message(verdict)) == verdict
+    trial = Trial("x", Status.OK, Stage.RUN, digest="aa", stable=False)
+    question = Question(job("first"), trial, (trial,))
+    assert Question.from_message(question.to_message()) == question
+
+
+def test_weights_are_made_once_read_where_no_seed_gives_them_and_always_checked(tmp_path: Path) -> None:
+    tensor = torch.arange(4.0)
+    constant = Constant(2, "w", TensorMeta.of(tensor), digest(tensor))
+    program = Program("p", (), (constant,), (), Ref(2))
+    weights = Weights()
+    with pytest.raises(CorruptProgram, match="missing"):
+        weights.of(program, str(tmp_path))
+    (tmp_path / constant.digest).write_bytes(torch.ones(4).numpy().tobytes())
+    with pytest.raises(CorruptProgram, match="digest"):
+        weights.of(program, str(tmp_path))
+    (tmp_path / constant.digest).write_bytes(tensor.numpy().tobytes())
+    found = weights.of(program, str(tmp_path))[constant.digest]
+    assert torch.equal(found, tensor)
+    assert weights.of(program, "")[constant.digest] is found
+
+
+def test_weights_that_do_not_fit_are_made_again() -> None:
+    weights = Weights(room=20)
+    made = [Made(seed, "w", -1.0, 1.0) for seed in range(3)]
+    from mindgap.program.made import recreate
+
+    meta = TensorMeta((4,), "float32", (1,))
+    constants = tuple(Constant(n, "w", meta, digest(recreate(recipe, meta)), recipe) for n, recipe in enumerate(made))
+    program = Program("p", (), constants, (), Ref(0))
+    first = weights.of(program, "")
+    again = weights.of(program, "")
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert len(weights._kept) == 1

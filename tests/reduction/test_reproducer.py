@@ -1,0 +1,48 @@
+"""A script runs without mindgap, says 1 while the difference exists, and 0 when it is gone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from mindgap.bench.faults import PLANTED
+from mindgap.execution.pool import Pool
+from mindgap.pipeline import environment
+from mindgap.platforms.registry import resolve
+from mindgap.reduction.reproducer import write_reproducer
+from mindgap.reduction.runtimes import recipe_for
+from mindgap.tracing.examine import Examiner
+from tests.tracing.witnesses import plant, witness_of
+
+
+def test_a_script_shows_the_difference_until_it_is_gone(examiner: Examiner, tmp_path: Path) -> None:
+    x = torch.randn(20, 20)  # too large for literals
+    witness, _ = plant(witness_of(lambda x: torch.tanh(x) * 2, x), "aten.tanh", "sign_lost")
+    found = examiner.examine(witness)
+    spec = replace(PLANTED, options={"fault": "sign_lost", "op": "tanh"})
+    made = write_reproducer(tmp_path, witness, found, spec, environment())
+    assert made.reproduces and "DIFFERS" in made.said and "float64" in made.said
+    assert "mindgap" not in made.text and (tmp_path / "repro.pt").exists()
+    made.path.write_text(made.text.replace("kwargs).abs()", "kwargs)"))
+    done = subprocess.run([sys.executable, made.path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "no difference" in done.stdout
+
+
+def test_a_refusal_is_shown_from_processes_of_their_own(pool: Pool, tmp_path: Path) -> None:
+    witness = witness_of(lambda x, i: x[i], torch.ones(3), torch.tensor([0]))
+    witness = witness.with_inputs([torch.ones(3), torch.tensor([7])])
+    found = Examiner(pool, resolve("eager"), resolve("eager@scalar")).examine(witness)
+    assert not found.eager.ok and found.symptom is None, "both refuse: nothing to explain"
+
+
+@pytest.mark.parametrize("name", ["eager@nomkldnn", "eager:cuda", "inductor", "aot_eager", "onnxruntime@noopt",
+                                  "onnx-reference", "openvino"])  # fmt: skip
+def test_every_runtime_has_a_recipe_without_mindgap(name: str) -> None:
+    text = recipe_for(resolve(name)).text
+    compile(text, name, "exec")
+    assert "def on_platform(model, inputs):" in text and "mindgap" not in text

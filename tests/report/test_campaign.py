@@ -1,0 +1,90 @@
+"""The summary answers: what did not run, what diverges, who is wrong, what to look at first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mindgap.campaign.plan import Plan
+from mindgap.campaign.progress import PlatformProgress, Snapshot
+from mindgap.campaign.summary import CampaignSummary, PlatformCounts
+from mindgap.campaign.triage import Finding, group
+from mindgap.report.campaign import (
+    campaign_markdown,
+    consistency_tables,
+    execution_table,
+    first_looks,
+    progress_text,
+    split,
+    undecided,
+)
+from tests.campaign.test_triage import evidence, failure
+
+
+def summary() -> CampaignSummary:
+    found = group(
+        [
+            evidence(1, "inductor", sentence="output[0] is 2, eager has 1 | <b>"),
+            failure(3, "openvino", "crash", "killed by SIGSEGV"),
+            evidence(4, "inductor", suspect="aten.sin.default", sentence="a | <b>"),
+        ]
+    )
+    findings: list[Finding] = [replace(item, id=f"F-{n:02d}") for n, item in enumerate(found, 1)]
+    findings[1] = replace(findings[1], known="torch-1")
+    return CampaignSummary(
+        directory="out",
+        plan=Plan(("eager", "inductor", "openvino"), 100, shares={"openvino": 0.5}),
+        versions={"torch": "2.13.0"},
+        variants=100,
+        bases=7,
+        intents={"valid": 100},
+        platforms=(
+            PlatformCounts("eager", "2", "cpu", 100, {"ok": 98, "rejected": 2}, {}, 1.0),
+            PlatformCounts("inductor", "2", "cpu", 100, {"ok": 90, "error": 10},
+                           {"agrees": 80, "diverges": 2, "failed": 10, "hazard": 8}, 9.0),
+            PlatformCounts("openvino", "1", "cpu", 50, {"ok": 44, "crash": 1}, {"rounding": 44, "failed": 1}, 2.0),
+        ),
+        findings=tuple(findings),
+        hazards={"tie-order": 8},
+        unjudged={"it is ill-conditioned": 2},
+    )  # fmt: skip
+
+
+def test_what_did_not_run_is_counted_for_every_platform() -> None:
+    titles, rows = execution_table(summary())
+    assert titles == ["platform", "ran", "ok", "rejected", "error", "crash", "waiting"]
+    assert rows[1] == ["inductor", "100", "90 (90%)", "0", "10 (10%)", "0", ""]
+    assert rows[2][-2:] == ["1 (2.2%)", "5"]
+
+
+def test_compiled_against_eager_has_a_table_of_its_own() -> None:
+    titles = dict(consistency_tables(summary()))
+    assert titles["Compiled against eager"][1] == [["inductor", "100", "10 (10%)", "2 (2%)"]]
+    assert titles["Outputs compared with eager"][1][1][:2] == ["openvino", "44"]
+
+
+def test_known_findings_are_apart_and_the_gravest_new_one_is_named_first() -> None:
+    divergences, failures, known = split(summary())
+    assert [len(part) for part in (divergences, failures, known)] == [1, 1, 1]
+    looks = first_looks(summary())
+    assert looks[0].startswith("F-01  inductor: aten.") and looks[1].startswith("F-03  openvino: crash at compile")
+
+
+def test_what_was_not_decided_is_said() -> None:
+    lines = undecided(summary())
+    assert any("tie-order 8" in line for line in lines)
+    assert any("ill-conditioned (2)" in line for line in lines)
+    assert "openvino has 5 variants still to run" in lines
+
+
+def test_the_page_cannot_be_broken_by_a_message() -> None:
+    page = campaign_markdown(summary())
+    assert "\\<b\\>" in page and "\\|" in page
+    for title in ("What to look at first", "What ran", "What diverges", "What did not run", "Known already"):
+        assert f"## {title}" in page
+
+
+def test_progress_in_one_line() -> None:
+    now = Snapshot("run", 10.0, 50, 100, 5.0, {"diverges": 2}, {"inductor": PlatformProgress(3, 9, 4.0)}, 7)
+    assert progress_text(now) == ("50 of 100 variants, 5.0/s, 10 s left; 2 diverges; waiting: inductor 9, verdicts 7")
+    assert progress_text(replace(now, paused="no space left\n  where x")) == "paused: no space left where x"
+    assert "2 of 9" in progress_text(replace(now, phase="triage", traced=(2, 9)))

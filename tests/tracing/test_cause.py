@@ -1,0 +1,56 @@
+"""Experiments tell what kind of cause a difference has; remarks say what it looks like."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mindgap.tracing.cause import Class, find_cause
+from mindgap.tracing.examine import Examiner
+from mindgap.tracing.readings import READINGS
+from tests.tracing.witnesses import plant, witness_of, writing
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("fault", "values", "expected"),
+    [
+        ("nan_dropped", [1.5, NAN], Class.EXCEPTIONAL),
+        ("in_bfloat16", [1.234567, 2.345678], Class.PRECISION),
+        ("sign_lost", [-1.5, -2.5], Class.IMPLEMENTATION),
+        ("tail_lost", [1.5, 2.5, 3.5], Class.IMPLEMENTATION),
+    ],
+)
+def test_planted_faults_get_their_class(examiner: Examiner, fault: str, values: list[float], expected: Class) -> None:
+    witness, _ = plant(witness_of(lambda x: x * 3, torch.tensor(values)), "aten.mul", fault)
+    found = examiner.examine(witness)
+    assert found.symptom is not None
+    cause = find_cause(examiner, witness, found, found.symptom, None)
+    assert cause.kind is expected and cause.evidence
+
+
+def test_what_vanishes_with_copies_is_aliasing(examiner: Examiner) -> None:
+    witness, _ = plant(witness_of(writing, torch.randn(3, 4)), "aten.select", "stale_view")
+    found = examiner.examine(witness)
+    assert found.symptom is not None
+    assert find_cause(examiner, witness, found, found.symptom, None).kind is Class.LAYOUT
+
+
+@pytest.mark.parametrize(
+    ("actual", "right", "words"),
+    [
+        (torch.tensor([-3]), torch.tensor([-4]), "toward zero"),
+        (torch.tensor([-2147483648]), torch.tensor([2147483648]), "32 bits"),
+        (torch.tensor([255], dtype=torch.uint8), torch.tensor([4], dtype=torch.uint8), "saturates"),
+        (torch.tensor([1.0]), torch.tensor([NAN]), "NaN is due"),
+        (torch.tensor([float("inf")]), torch.tensor([3e38]), "overflows"),
+        (torch.tensor([1.0, -2.0]), torch.tensor([-1.0, 2.0]), "wrong sign"),
+        (torch.tensor([1.0, 2.0, 0.0]), torch.tensor([1.0, 2.0, 3.1]), "last of 3"),
+        (torch.tensor([1.1, 2.2]), torch.tensor([1.0, 2.0]), "same factor"),
+        (torch.tensor([1.0078125]), torch.tensor([1.01]), "bfloat16"),
+    ],
+)
+def test_a_wrong_result_is_put_in_words(actual: torch.Tensor, right: torch.Tensor, words: str) -> None:
+    remarks = [remark for reading in READINGS if (remark := reading(actual, right))]
+    assert remarks and words in remarks[0]
