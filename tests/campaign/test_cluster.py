@@ -22,9 +22,9 @@ COUNT = 24
 def test_platforms_map_to_resources() -> None:
     offered = {"CPU": 4.0, "GPU": 1.0, "platform:mps": 1.0, "platform:openvino": 1.0}
     assert resource_of("eager", offered) == {}
-    assert resource_of("inductor:cuda:1", offered) == {"GPU": 1.0}
-    assert resource_of("eager:mps", offered) == {"platform:mps": 1.0}
-    assert resource_of("openvino", offered) == {"platform:openvino": 1.0}
+    assert resource_of("inductor:cuda:1", offered) == {"GPU": 0.25}
+    assert resource_of("eager:mps", offered) == {"platform:mps": 0.25}
+    assert resource_of("openvino", offered) == {"platform:openvino": 0.25}
     with pytest.raises(PlatformUnavailable, match="no node of the cluster offers eager:npu"):
         resource_of("eager:npu", offered)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from mindgap.campaign.stream import Numbering
 from mindgap.errors import UsageError
 from tests.campaign import programs
 from tests.campaign.comparing import assert_same, content
+from tests.campaign.planted import PLANTED
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,14 +42,14 @@ def test_a_planted_fault_becomes_one_finding_with_its_operator(planted: Path) ->
         guilty = [
             number
             for number, variant in zip(range(24), programs.variants())
-            if any(node.op == programs.PLANTED for node in variant.program.nodes)
+            if any(node.op == PLANTED for node in variant.program.nodes)
         ]
         flagged = [row[0] for row in ledger.data.execute("SELECT program FROM verdicts WHERE conclusion = 'diverges'")]
         smallest = ledger.data.execute(
             "SELECT MIN(nodes) FROM programs WHERE id IN (SELECT program FROM members)"
         ).fetchone()
         witness = ledger.data.execute("SELECT nodes FROM programs JOIN findings ON witness = programs.id").fetchone()
-    assert rows and rows[0][:5] == ("F-01", "wrong", "value", "candidate", programs.PLANTED)
+    assert rows and rows[0][:5] == ("F-01", "wrong", "value", "candidate", PLANTED)
     assert len(rows) == 1 and set(flagged) <= set(guilty) and len(flagged) > len(guilty) // 2
     assert witness == smallest
 
@@ -108,6 +110,23 @@ def test_a_slow_platform_falls_behind_and_is_served_later(
     )
     assert ending.complete
     assert_same(planted, tmp_path)
+
+
+def test_a_compiler_is_also_compared_with_eager_of_its_own_device(tmp_path: Path) -> None:
+    """Both are wrong next to the baseline, and agree with each other: the compiler is not to blame."""
+    settings = programs.config()
+    wrong = settings.platforms["wrong"]
+    devices = {name: replace(wrong, name=name) for name in ("eager:cuda", "inductor:cuda")}
+    ending = hunt(
+        tmp_path,
+        programs.plan(*devices, count=12),
+        config=replace(settings, platforms=devices),
+        numbering=programs.numbering(),
+        jobs=1,
+    )
+    compiler = next(item for item in ending.summary.platforms if item.name == "inductor:cuda")
+    assert compiler.conclusions["diverges"] > 0
+    assert compiler.against_eager == {"agrees": 12}
 
 
 def test_another_plan_is_refused_and_a_missing_campaign_is_said(planted: Path, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_tables_are_exported_with_names(ledger: Ledger, tmp_path: Path, parquet:
     ledger.close()
     found = export(ledger.directory, tmp_path / "out", parquet)
     assert {name: rows for name, (rows, _) in found.items()} == {
-        "programs": 2, "outcomes": 4, "verdicts": 2, "relations": 0, "findings": 0, "members": 0,
+        "programs": 2, "outcomes": 4, "verdicts": 2, "compiled": 0, "relations": 0, "findings": 0, "members": 0,
     }  # fmt: skip
     if parquet:
         reader = pytest.importorskip("pyarrow.parquet")

@@ -45,7 +45,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_pack_run_merge_gives_the_verdicts_of_a_direct_run(packed: tuple[Path, Path], tmp_path: Path) -> None:
     directory, pack = packed
     toml = tmp_path / "mindgap.toml"
-    toml.write_text(f'[platform.wrong]\nadapter = "tests.campaign.programs:Wrong"\nenv = {{ PYTHONPATH = "{ROOT}" }}\n')
+    toml.write_text(f'[platform.wrong]\nadapter = "tests.campaign.planted:Wrong"\nenv = {{ PYTHONPATH = "{ROOT}" }}\n')
     results = tmp_path / "results.mgz"
     arguments = [str(pack), "--on", "wrong", "-o", str(results), "--config", str(toml)]
     done = subprocess.run([sys.executable, "-c", REMOTE, *arguments], cwd=tmp_path, capture_output=True, text=True)

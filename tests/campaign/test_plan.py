@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindgap.campaign.known import load_known, recognise
-from mindgap.campaign.plan import Plan, parse_shares, with_baseline
+from mindgap.campaign.plan import Plan, eager_of, parse_shares, with_baseline
 from mindgap.errors import BadConfig, UsageError
 
 
@@ -19,6 +19,11 @@ def test_a_plan_survives_writing() -> None:
 
 def test_eager_is_always_first() -> None:
     assert with_baseline(["inductor", "eager", "inductor"]) == ("eager", "inductor")
+
+
+def test_eager_of_the_same_device() -> None:
+    names = ("inductor", "inductor:cuda", "aot_eager", "inductor:cuda:1", "eager:cuda", "openvino:GPU")
+    assert [eager_of(name) for name in names] == ["eager", "eager:cuda", "eager", "eager:cuda:1", None, None]
 
 
 def test_samples() -> None:

@@ -14,8 +14,9 @@ BASE = "smoke:rl-actor-critic"
 
 
 def test_variants_are_made_shown_and_made_again(mindgap: Run, tmp_path: Path) -> None:
-    done = mindgap("variants", "make", BASE, "-n", "6", "-o", "out")
+    done = mindgap("variants", "make", BASE, "-n", "6", "-o", "out", "--rules", "rules")
     assert done.returncode == 0, done.stderr
+    assert (tmp_path / "rules").stat().st_size > 1000
     assert "6 variants of 1 programs" in done.stdout
     made = sorted((tmp_path / "out").glob("*.mgp"))
     assert len(made) == 6

@@ -45,6 +45,7 @@ class _Rate:
     judging_s: float
     parent_mb: int
     ledger_bytes: int
+    """For one variant."""
 
     @property
     def per_second(self) -> float:
@@ -81,31 +82,28 @@ def measure(tell: Callable[[str, str], None], variants: int = 400, seed: int = 0
 def _campaign(bases: list[Base], variants: int, seed: int, jobs: int) -> _Rate:
     plan = Plan(PLATFORMS, variants, seed, metamorphic_share=0.0)
     numbering = Numbering(lambda: iter(Synthesis(bases, seed)))
-    marks: list[tuple[float, int, float]] = []
+    marks: list[tuple[float, int, float, float]] = []
 
     def watch(now: Snapshot) -> None:
-        if now.finished >= WARM * variants and now.phase == "run":
-            marks.append((time.perf_counter(), now.finished, _cpu_s()))
+        if now.finished >= WARM * variants and now.phase == "run" and session.flow.judges is not None:
+            marks.append((time.perf_counter(), now.finished, _cpu_s(), session.flow.judges.busy_s))
 
     with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder), writing=True) as ledger, Pool() as pool:
         workforce = LocalWorkforce(pool, plan, {name: resolve(name) for name in PLATFORMS}, jobs)
         session = Session(ledger, plan, workforce, jobs)
         session.run(numbering, None, watch)
-        (start, before, used), (end, after, used_at_end) = marks[0], marks[-1]
-        query = "SELECT SUM(seconds) FROM outcomes WHERE program >= ?"
-        own = ledger.data.execute(query, (before,)).fetchone()[0] or 0.0
-        judges = session.flow.judges
-        assert judges is not None
-        part = (after - before) / variants
+        (start, before, used, judging), (end, after, used_at_end, judging_at_end) = marks[0], marks[-1]
+        total = ledger.data.execute("SELECT SUM(seconds) FROM outcomes").fetchone()[0] or 0.0
+        own = total * (after - before) / variants
         return _Rate(
             jobs,
             end - start,
             after - before,
             used_at_end - used,
             own,
-            judges.busy_s * part,
+            judging_at_end - judging,
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
-            ledger.size_bytes(),
+            ledger.size_bytes() // ledger.count(),
         )
 
 
@@ -130,5 +128,5 @@ def _row(rate: _Rate) -> dict[str, str | int | float]:
         "platforms s": round(rate.own_s, 1),
         "judges s": round(rate.judging_s, 1),
         "parent MB": rate.parent_mb,
-        "ledger bytes/variant": round(rate.ledger_bytes / max(1, rate.variants)),
+        "ledger bytes/variant": rate.ledger_bytes,
     }

@@ -36,6 +36,8 @@ from mindgap.variants.base import load_bases
 from mindgap.variants.synthesis import Synthesis
 
 FEW: Final = 3
+VARIANTS: Final = 12
+"""Variants that are tried for one fault: not every program has integers, or writes to a view."""
 ATTEMPTS: Final = 8
 """Nodes that are tried until a planted fault reaches an output; one that does not is no finding."""
 
@@ -48,17 +50,15 @@ def measure(
     names = list(FAULTS)
     with Pool(import_paths()) as pool, tempfile.TemporaryDirectory() as place:
         stream = witnesses(seed)
-        for number in range(count):
-            base, witness = next(stream)
-            if number < len(rows):
-                continue
+        for _ in range(sum(row["drawn"] for row in rows)):
+            next(stream)
+        for number in range(len(rows), count):
             fault = names[number % len(names)]
-            tell("quality", f"{number + 1} of {count}: {fault} in {base}")
-            row = {"base": base, "fault": fault, **_one(pool, witness, fault, number, Path(place), budget_s)}
-            rows.append(row)
+            tell("quality", f"{number + 1} of {count}: {fault}")
+            rows.append(_planted_once(pool, stream, fault, number, Path(place), budget_s))
             if kept is not None:
                 with kept.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+                    file.write(json.dumps(rows[-1]) + "\n")
     rows = rows[:count]
     table = [_summary(fault, [row for row in rows if row["fault"] == fault]) for fault in names[:count]]
     table.append(_summary("all", rows))
@@ -66,7 +66,7 @@ def measure(
         name="quality",
         what="planted faults explained: the node at fault named first, its kind of cause, a witness of at most "
         f"{FEW} operators, and a script (with a stand-in for the faulty platform) that shows it",
-        on=f"{len(rows)} variants of the smoke corpus, seed {seed}; a fault that reaches no output is not counted",
+        on=f"{len(rows)} faults in variants of the smoke corpus, seed {seed}; those that reach an output count",
         rows=tuple(table),
         conclusion="\n".join([_sentence(rows), *(f"  {_miss(row)}" for row in rows if _missed(row))]),
         versions=environment(),
@@ -141,6 +141,19 @@ def _with_nan(witness: Witness) -> Witness:
     return witness.with_inputs(tensors)
 
 
+def _planted_once(
+    pool: Pool, stream: Iterator[tuple[str, Witness]], fault: str, number: int, place: Path, budget_s: float
+) -> dict[str, Any]:
+    """The first variants of the stream until the fault reaches an output of one."""
+    row: dict[str, Any] = {"fault": fault, "found": False}
+    for drawn in range(1, VARIANTS + 1):
+        base, witness = next(stream)
+        row |= {"base": base, "drawn": drawn, **_one(pool, witness, fault, number, place, budget_s)}
+        if row["found"]:
+            break
+    return row
+
+
 def _one(pool: Pool, witness: Witness, fault: str, number: int, place: Path, budget_s: float) -> dict[str, Any]:
     rng = Random(number)
     examiner = Examiner(pool, resolve("eager"), PLANTED)
@@ -203,7 +216,7 @@ def _summary(fault: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     times = [row["seconds"] for row in found if "seconds" in row]
     return {
         "fault": fault,
-        "variants": len(rows),
+        "variants": sum(row["drawn"] for row in rows),
         "reach an output": len(found),
         "node named first": _share(found, lambda row: row.get("named")),
         "cause right": _share(found, lambda row: row.get("class_right")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 
-from mindgap.campaign.plan import BASELINE
+from mindgap.campaign.plan import BASELINE, eager_of
 from mindgap.execution.batch import Job, Trial
 from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Conclusion, Kind, Verdict
@@ -35,6 +35,8 @@ class Case:
     waiting: set[str] = field(default_factory=set)
     """Platforms that have it at the moment."""
     verdicts: dict[str, Verdict] = field(default_factory=dict)
+    compiled: dict[str, Verdict] = field(default_factory=dict)
+    """Compiled platforms of a device against eager of that device, where that is not the baseline itself."""
     confirmed: bool = False
     """Whether those that diverge were asked again."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -64,6 +66,16 @@ class Case:
         if not self.baseline.ok:
             return []
         return [n for n, t in self.others().items() if t.ok and t.digest != self.baseline.digest]
+
+    def pairs(self) -> dict[str, Trial]:
+        """By compiled platform: what eager of the same device did, where both are here."""
+        found = {}
+        for name in self.trials:
+            eager = eager_of(name)
+            if eager is not None and eager != BASELINE and eager in self.trials:
+                same = self.trials[eager].digest == self.baseline.digest
+                found[name] = self.baseline if same and self.trials[eager].ok else self.trials[eager]
+        return found
 
     def without_outputs(self) -> list[str]:
         """Platforms whose outputs a judgement needs and that are not at hand."""

@@ -20,8 +20,11 @@ from mindgap.execution.pool import Pool
 from mindgap.platforms.names import parse_name
 from mindgap.records.platform import PlatformSpec, Probe
 
-RESOURCES: Final = {"cuda": "GPU", "npu": "NPU", "hpu": "HPU", "xla": "TPU", "xpu": "XPU"}
+RESOURCES: Final = {"cuda": "GPU", "xpu": "GPU", "npu": "NPU", "hpu": "HPU", "xla": "TPU"}
 """What Ray calls the hardware of a device; others are custom resources named `platform:DEVICE`."""
+WHOLE: Final = ("HPU", "TPU")
+"""Hardware that Ray gives away only as a whole; of the rest a worker takes a part: eager and compiled share it."""
+PART: Final = 0.25
 START_S: Final = 300.0
 """How long a cluster may take to give an actor its place: nodes may still be starting."""
 
@@ -29,7 +32,7 @@ START_S: Final = 300.0
 def resource_of(platform: str, offered: Mapping[str, float]) -> dict[str, float]:
     """What a node must have to run a platform: a custom resource of its name, its device, or a core."""
     if offered.get(f"platform:{platform}"):
-        return {f"platform:{platform}": 1.0}
+        return {f"platform:{platform}": PART}
     name = parse_name(platform)
     kind = name.device_kind if name is not None else None
     if kind is None:
@@ -42,7 +45,7 @@ def resource_of(platform: str, offered: Mapping[str, float]) -> dict[str, float]
             cause=f"there is no resource {known or wanted!r} among {', '.join(sorted(offered))}",
             hint=f"start a node with: ray start --resources '{{\"platform:{platform}\": 1}}'",
         )
-    return {wanted: 1.0}
+    return {wanted: 1.0 if wanted in WHOLE else PART}
 
 
 class NodeWorker:
@@ -128,7 +131,8 @@ class ClusterWorkforce:
             raise UsageError("--cluster needs Ray", hint="pip install 'mindgap[cluster]'") from error
         self.pool = pool
         self._ray = ray
-        if not ray.is_initialized():
+        self._joined = not ray.is_initialized()
+        if self._joined:
             try:
                 ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
             except (ConnectionError, ValueError, RuntimeError) as error:
@@ -165,6 +169,11 @@ class ClusterWorkforce:
         self.pool.interrupt()
         for actor in self._actors:
             self._ray.kill(actor)
+
+    def close(self) -> None:
+        """Only when no thread asks the cluster any more: Ray would start one of its own for it."""
+        if self._joined:
+            self._ray.shutdown()
 
     def _starter(self, name: str, needed: dict[str, float]) -> Callable[[], Any]:
         def start() -> Any:

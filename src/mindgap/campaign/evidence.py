@@ -9,6 +9,7 @@ from typing import Final
 
 from mindgap.campaign.known import Known, recognise
 from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.plan import BASELINE
 from mindgap.campaign.triage import Evidence, Finding, numbered
 from mindgap.records.verdict import Conclusion
 
@@ -19,10 +20,11 @@ SELECT v.program, p.name, p.nodes, b.fingerprint, f.name, v.conclusion, o.status
        v.kind, v.blame, v.fault, v.suspect, v.error_over_bound, v.sentence
 FROM verdicts v JOIN programs p ON p.id = v.program JOIN bases b ON b.id = p.base
 JOIN platforms f ON f.id = v.platform JOIN outcomes o ON o.program = v.program AND o.platform = v.platform
+LEFT JOIN outcomes e ON e.program = v.program AND e.platform = (SELECT id FROM platforms WHERE name = '{BASELINE}')
 WHERE v.conclusion IN ({", ".join(f"'{conclusion.value}'" for conclusion in FLAGGED)})
+AND NOT (e.status <> 'ok' AND e.status = o.status AND e.class = o.class) -- both say no, in the same words
 ORDER BY v.program, f.name
 """
-
 
 _RELATIONS: Final = f"""
 SELECT r.program, p.name, p.nodes, b.fingerprint, f.name, r.conclusion, 'ok', 'run', '', '',

@@ -21,6 +21,8 @@ TABLES: Final = {
     "verdicts": """SELECT v.program, f.name AS platform, v.conclusion, v.kind, v.blame, v.error_over_bound,
         v.eager_error_over_bound, v.worst, v.rule, v.fault, v.suspect, v.sentence
         FROM verdicts v JOIN platforms f ON f.id = v.platform ORDER BY 1, 2""",
+    "compiled": """SELECT c.program, f.name AS platform, c.conclusion, c.kind, c.error_over_bound, c.sentence
+        FROM compiled c JOIN platforms f ON f.id = c.platform ORDER BY 1, 2""",
     "relations": """SELECT r.program, f.name AS platform, r.oracle, r.conclusion, r.kind, r.error_over_bound, r.worst,
         r.sentence FROM relations r JOIN platforms f ON f.id = r.platform ORDER BY 1, 2, 3""",
     "findings": "SELECT * FROM findings ORDER BY id",

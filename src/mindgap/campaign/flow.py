@@ -53,7 +53,9 @@ class Flow:
 
     def judge_with(self, judge_: LocalJudge) -> Callable[[list[Case]], None]:
         def work(batch: list[Case]) -> None:
-            judge_.judge([question(case) for case in batch], lambda number, found: self._judged(batch[number], found))
+            pairs = [(case, asked) for case in batch for asked in compiled_questions(case)]
+            judge_.judge([asked for _, asked in pairs], lambda n, found: pairs[n][0].compiled.update(found))
+            judge_.judge([question(case) for case in batch], lambda n, found: self._judged(batch[n], found))
 
         return work
 
@@ -94,6 +96,9 @@ class Flow:
         settled = {*case.verdicts, *case.differing()}  # outputs of a merged platform are not kept: its verdict stays
         plain = [trial for name, trial in case.others().items() if name not in settled]
         case.verdicts |= without_outputs(case.baseline, plain)
+        for name, eager in case.pairs().items():
+            if name not in case.compiled and not _differ(eager, case.trials[name]):
+                case.compiled |= without_outputs(eager, [case.trials[name]])
         case.drop_outputs()
         self._finish(case)
 
@@ -102,6 +107,19 @@ def question(case: Case) -> Question:
     """Who is wrong, among those that do not give the baseline's bits?"""
     candidates = tuple(case.trials[name] for name in sorted(case.differing()) if case.trials[name].file)
     return Question(case.variant.job, case.baseline, candidates)
+
+
+def compiled_questions(case: Case) -> list[Question]:
+    """Compiled platforms that do not give the bits of eager on their own device."""
+    return [
+        Question(case.variant.job, eager, (case.trials[name],))
+        for name, eager in case.pairs().items()
+        if _differ(eager, case.trials[name]) and eager.file and case.trials[name].file
+    ]
+
+
+def _differ(eager: Trial, compiled: Trial) -> bool:
+    return eager.ok and compiled.ok and eager.digest != compiled.digest
 
 
 def without_outputs(baseline: Trial, trials: Sequence[Trial]) -> dict[str, Verdict]:

@@ -14,7 +14,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -49,6 +49,10 @@ CREATE TABLE IF NOT EXISTS verdicts (
   conclusion TEXT NOT NULL, kind TEXT, blame TEXT, error_over_bound REAL, eager_error_over_bound REAL, worst TEXT,
   rule TEXT, fault TEXT, sentence TEXT, suspect TEXT, PRIMARY KEY (program, platform)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_conclusion ON verdicts (conclusion);
+CREATE TABLE IF NOT EXISTS compiled (
+  program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
+  conclusion TEXT NOT NULL, kind TEXT, error_over_bound REAL, sentence TEXT,
+  PRIMARY KEY (program, platform)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS related (program INTEGER PRIMARY KEY REFERENCES programs (id));
 CREATE TABLE IF NOT EXISTS relations (
   program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
@@ -219,6 +223,14 @@ class Ledger:
             "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
             [self._verdict(variant.number, name, case) for name in sorted(case.verdicts)],
         )
+        self._data.executemany(
+            "INSERT OR REPLACE INTO compiled VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (variant.number, self._platforms[name], v.conclusion.value, v.kind.value if v.kind else None,
+                 v.error_over_bound, None if v.conclusion in QUIET else v.sentence)
+                for name, v in sorted(case.compiled.items())
+            ],
+        )  # fmt: skip
         if any(verdict.conclusion not in QUIET for verdict in case.verdicts.values()) or not case.baseline.ok:
             self._data.execute(
                 "UPDATE programs SET steps = ?, program = ? WHERE id = ?",
@@ -248,17 +260,15 @@ class Ledger:
         return self._bases[fingerprint]
 
     def size_bytes(self) -> int:
-        return sum(path.stat().st_size for path in _existing(self.directory.glob(f"{FILE}*")))
+        """What the ledger takes on disk, apart from what was written a moment ago."""
+        pages, size = (self._data.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        return int(pages) * int(size)
 
 
 def _recipe(provenance: Provenance) -> str:
     """What, with the bases, makes the variant again."""
     told = ("base_name", "steps", "mutations", "intent", "base")
     return json.dumps({key: value for key, value in provenance.to_message().items() if key not in told})
-
-
-def _existing(paths: Iterable[Path]) -> list[Path]:
-    return [path for path in paths if path.exists()]
 
 
 def _claim(directory: Path) -> int:

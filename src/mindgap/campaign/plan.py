@@ -10,9 +10,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from mindgap.errors import UsageError
+from mindgap.platforms.names import parse_name
 
 BASELINE: Final = "eager"
 """Every other platform is compared with it; blame goes to whoever is farther from float64."""
+
+COMPILED: Final = ("inductor", "aot_eager")
+"""Runtimes that are torch.compile: each is also compared with eager of its own device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,14 @@ class Plan:
                 "corpus": None if corpus is None else tuple(corpus),
             }
         )
+
+
+def eager_of(platform: str) -> str | None:
+    """Eager on the device that a platform compiles for; None for one that is not torch.compile."""
+    name = parse_name(platform)
+    if name is None or name.runtime not in COMPILED:
+        return None
+    return f"{BASELINE}:{name.device}" if name.device else BASELINE
 
 
 def with_baseline(platforms: Sequence[str]) -> tuple[str, ...]:

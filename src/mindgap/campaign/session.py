@@ -226,6 +226,7 @@ class Session:
         feeder.join()
         for lane in self._lanes():
             lane.join()
+        self.workforce.close()
         self.writer.close()
 
     def _pause(self, reason: str) -> None:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.messages import message_class
-from mindgap.campaign.plan import BASELINE, Plan
+from mindgap.campaign.plan import BASELINE, Plan, eager_of
 from mindgap.campaign.triage import Finding
-from mindgap.platforms.names import parse_name
 from mindgap.records.verdict import Conclusion
 
 
@@ -27,6 +26,8 @@ class PlatformCounts:
     conclusions: Mapping[str, int]
     seconds: float
     """In its own stages."""
+    against_eager: Mapping[str, int] = field(default_factory=dict)
+    """For torch.compile: conclusions about it next to eager of the same device."""
 
     @property
     def done(self) -> int:
@@ -35,8 +36,7 @@ class PlatformCounts:
     @property
     def compiles(self) -> bool:
         """Whether it is torch.compile: compared with eager of the same device."""
-        name = parse_name(self.name)
-        return name is not None and name.runtime in ("inductor", "aot_eager")
+        return eager_of(self.name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,11 @@ def _platform(ledger: Ledger, name: str, plan: Plan, fingerprints: list[str]) ->
         "SELECT id, version, device FROM platforms WHERE name = ?", (name,)
     ).fetchone()
     where = f"WHERE platform = {int(identity)}"
+    judged = {
+        table: _counts(ledger, f"SELECT conclusion, COUNT(*) FROM {table} {where} GROUP BY conclusion")
+        for table in ("verdicts", "compiled")
+    }
+    eager = eager_of(name)
     seconds = ledger.data.execute(f"SELECT COALESCE(SUM(seconds), 0) FROM outcomes {where}").fetchone()[0]
     return PlatformCounts(
         name=name,
@@ -98,10 +103,9 @@ def _platform(ledger: Ledger, name: str, plan: Plan, fingerprints: list[str]) ->
         device=device,
         due=sum(plan.is_due(name, item) for item in fingerprints),
         statuses=_counts(ledger, f"SELECT status, COUNT(*) FROM outcomes {where} GROUP BY status"),
-        conclusions={}
-        if name == BASELINE
-        else _counts(ledger, f"SELECT conclusion, COUNT(*) FROM verdicts {where} GROUP BY conclusion"),
+        conclusions=judged["verdicts"],
         seconds=float(seconds),
+        against_eager={} if eager is None else judged["verdicts" if eager == BASELINE else "compiled"],
     )
 
 

@@ -30,6 +30,9 @@ class Workforce(Protocol):
     def interrupt(self) -> None:
         """End everything that is at work now."""
 
+    def close(self) -> None:
+        """Nobody asks any more."""
+
 
 class LocalWorkforce:
     """One worker process a platform, and as many judges as jobs."""
@@ -58,3 +61,6 @@ class LocalWorkforce:
 
     def interrupt(self) -> None:
         self.pool.interrupt()
+
+    def close(self) -> None:
+        """The pool belongs to the caller."""

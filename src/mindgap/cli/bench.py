@@ -53,7 +53,7 @@ def cases(
 
 @app.command("memory")
 def memory(
-    megabytes: Annotated[int, typer.Option(help="Size of the output; five times as much disk is needed.")] = 2048,
+    megabytes: Annotated[int, typer.Option(help="Size of the output; as much disk is needed.")] = 2048,
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:

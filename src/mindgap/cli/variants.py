@@ -35,6 +35,10 @@ def make(
     seed: Seed = 0,
     corpus: Corpus = None,
     blind: Blind = False,
+    rules: Annotated[
+        Path | None,
+        typer.Option(help="Start from the rules learned in this file, if it is there, and leave them in it."),
+    ] = None,
 ) -> None:
     """Make variants of real programs: each a complete program file with its recipe beside it.
 
@@ -45,8 +49,10 @@ def make(
     from mindgap.report.variants import made_lines
     from mindgap.variants import files
     from mindgap.variants.base import load_bases
-    from mindgap.variants.synthesis import Synthesis
+    from mindgap.variants.synthesis import RULES, Synthesis
 
+    if rules is not None and rules.exists() and not RULES.load(rules):
+        show_line(f"{rules} was learned with another torch and is not used")
     with ProgressLine() as progress:
         progress("bases", "loading")
         found = load_bases(bases, corpus)
@@ -56,6 +62,8 @@ def make(
         for number, variant in zip(range(count), synthesis):
             progress("variants", f"{number} of {count}")
             files.save(output, variant, by_fingerprint[variant.provenance.base])
+    if rules is not None:
+        RULES.save(rules)
     for line in made_lines(synthesis, len(found), output):
         show_line(line)
 

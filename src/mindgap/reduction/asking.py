@@ -28,7 +28,7 @@ class Asker:
     def __init__(self, examiner: Examiner, symptom: Symptom, journal: Journal | None = None) -> None:
         self.examiner = examiner
         self.symptom = symptom
-        self.journal = journal or Journal()
+        self.journal = Journal() if journal is None else journal
 
     def __call__(self, witnesses: Sequence[Witness], after_cut: bool) -> int | None:
         answers = [self.journal.get(witness.key) for witness in witnesses]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mindgap.campaign.plan import BASELINE
+from mindgap.campaign.plan import BASELINE, eager_of
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.summary import CampaignSummary, PlatformCounts
 from mindgap.campaign.triage import Finding
@@ -53,7 +53,7 @@ def consistency_table(platforms: Sequence[PlatformCounts]) -> Table:
     return ["platform", "compared", *(_WORDS.get(word, word.value) for word in shown)], rows
 
 
-_WORDS: Final = {Conclusion.AGREES: "same bits"}
+_WORDS: Final = {Conclusion.AGREES: "same bits", Conclusion.FAILED: "did not run"}
 
 
 def consistency_tables(summary: CampaignSummary) -> Iterator[tuple[str, Table]]:
@@ -63,13 +63,18 @@ def consistency_tables(summary: CampaignSummary) -> Iterator[tuple[str, Table]]:
         yield "Outputs compared with eager", consistency_table(others)
     compiled = [item for item in others if item.compiles]
     if compiled:
-        failures = [_compiled_row(summary, item) for item in compiled]
-        yield "Compiled against eager", (["platform", "variants", "not compiled", "compiled, diverges"], failures)
+        yield "Compiled against eager", compiled_table(compiled)
 
 
-def _compiled_row(summary: CampaignSummary, item: PlatformCounts) -> list[str]:
-    failed = item.done - item.statuses.get("ok", 0)
-    return [item.name, str(item.done), _part(failed, item.done), _part(item.conclusions.get("diverges", 0), item.done)]
+def compiled_table(platforms: Sequence[PlatformCounts]) -> Table:
+    """Each compiler next to eager of its own device: what it did not compile, and what it changed."""
+    words = [word for word in Conclusion if any(item.against_eager.get(word.value) for item in platforms)]
+    rows = []
+    for item in platforms:
+        total = sum(item.against_eager.values())
+        shown = [_part(item.against_eager.get(word.value, 0), total) for word in words]
+        rows.append([item.name, eager_of(item.name) or "", str(total), *shown])
+    return ["compiled", "against", "variants", *(_WORDS.get(word, word.value) for word in words)], rows
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:

@@ -121,7 +121,7 @@ def _repro(found: Explanation) -> str:
 
 
 def explanation_document(found: Explanation) -> dict[str, Any]:
-    """The JSON of `mindgap explain`: documented in docs/json.md."""
+    """The JSON of `mindgap explain`: documented in docs/explain.md."""
     verdict, proof = found.verdict, found.proof.verdict
     witness = found.reduction.witness
     return {

@@ -79,12 +79,12 @@ def _classify(
     if verdict.conclusion is Conclusion.FAILED:
         unsupported = found.candidate.status is Status.UNSUPPORTED
         return (Class.UNSUPPORTED if unsupported else Class.IMPLEMENTATION), found.candidate.message
+    if CONTIGUOUS in gone or COPIES in gone:
+        return Class.LAYOUT, "the same values in other memory agree"
     if SPECIAL in gone:
         return Class.EXCEPTIONAL, "ordinary numbers in the same places agree"
     if verdict.kind is Kind.NONFINITE and RANGE in gone:
         return Class.EXCEPTIONAL, "numbers of ordinary size agree"
-    if CONTIGUOUS in gone or COPIES in gone:
-        return Class.LAYOUT, "the same values in other memory agree"
     if remark.startswith(NARROWER):
         return Class.PRECISION, "the right result in a smaller type is exactly what came out"
     if FLOAT32 in gone or verdict.kind is Kind.DTYPE:

@@ -40,15 +40,27 @@ class Tried:
     vanishes: bool
 
 
-def _each(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Witness], Witness | None]:
-    """A change of every input, where it changes any."""
+def _each(change: Callable[[torch.Tensor], torch.Tensor], moves: bool = False) -> Callable[[Witness], Witness | None]:
+    """A change of every input, where it changes any; the layout stays unless the change `moves` it."""
 
     def apply(witness: Witness) -> Witness | None:
         changed = [change(tensor) for tensor in witness.inputs]
+        if not moves:
+            changed = [_in_layout_of(old, new) for old, new in zip(witness.inputs, changed)]
         same = all(_same(a, b) for a, b in zip(changed, witness.inputs))
         return None if same else with_metas(witness.with_inputs(changed))
 
     return apply
+
+
+def _in_layout_of(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    """The new values where the old ones lie, so that one experiment changes one thing; gaps are zero."""
+    if new.shape != old.shape or new.stride() == old.stride() or not new.numel():
+        return new
+    if any(step == 0 and size > 1 for size, step in zip(old.shape, old.stride())):
+        return new
+    room = 1 + sum((size - 1) * step for size, step in zip(old.shape, old.stride()))
+    return torch.zeros(room, dtype=new.dtype).as_strided(old.shape, old.stride()).copy_(new)
 
 
 def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
@@ -119,7 +131,7 @@ EXPERIMENTS: Final = (
     Experiment(SPECIAL, _each(_ordinary)),
     Experiment(RANGE, _each(_moderate)),
     Experiment(SIGNS, _each(_positive)),
-    Experiment(CONTIGUOUS, _each(lambda tensor: tensor.contiguous())),
+    Experiment(CONTIGUOUS, _each(lambda tensor: tensor.contiguous(), moves=True)),
     Experiment(COPIES, _apart),
     Experiment(FLOAT32, _each(_half_as_float)),
 )

@@ -16,7 +16,7 @@ from mindgap.corpus.store import Status, Store
 from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.program import codec, ops
 from mindgap.program.fingerprint import fingerprint
-from mindgap.program.graph import Constant, Input, Node, Program, Ref, Tensors, leaves, references
+from mindgap.program.graph import Constant, Node, Program, Ref, Tensors, leaves, references
 from mindgap.program.interpret import Executable
 from mindgap.program.made import Recipe, Whole, held, recreate
 from mindgap.variants.rules import Result, one_thread
@@ -49,9 +49,9 @@ class Base:
     kept: Tensors
     """Constants that no recipe gives: variants name them by digest."""
 
-    def example(self, item: Input) -> Recipe:
+    def example(self, identity: int) -> Recipe:
         """The recipe of an input's own numbers."""
-        return self.program.example[self.program.inputs.index(item)]
+        return next(r for item, r in zip(self.program.inputs, self.program.example) if item.id == identity)
 
 
 def prepare(name: str, program: Program, constants: Tensors) -> Base:

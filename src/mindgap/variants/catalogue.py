@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -159,16 +159,13 @@ _FILLABLE: Final = (
 )  # fmt: skip
 
 
-def of_arity(tensors: int, names: Iterable[str] | None = None) -> tuple[str, ...]:
-    """Functional overloads that take so many tensors."""
-    return _by_arity(tensors) if names is None else tuple(n for n in names if _arity(n) == tensors)
-
-
 @functools.cache
-def _by_arity(tensors: int) -> tuple[str, ...]:
-    return tuple(name for name in functional() if _arity(name) == tensors)
+def of_arity(tensors: int) -> tuple[str, ...]:
+    """Functional overloads that take so many tensors."""
+    return tuple(name for name in functional() if arity(name) == tensors)
 
 
-def _arity(name: str) -> int:
+def arity(name: str) -> int:
+    """How many tensors a functional overload must be given; -1 for what is none."""
     found = signature(name)
-    return found.tensors if found else -1
+    return found.tensors if found is not None and not found.in_place else -1

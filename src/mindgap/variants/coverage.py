@@ -21,8 +21,8 @@ class Coverage:
 
     def __init__(self) -> None:
         self.operators: Counter[str] = Counter()
-        self.contexts: set[tuple[Any, ...]] = set()
-        """(operator, dtype, rank, layout, class of its literals)"""
+        self.contexts: set[int] = set()
+        """Hashes of (operator, dtype, rank, layout, class of its literals): there are many, and only counted."""
         self.pairs: set[tuple[str, str]] = set()
         """(producer, consumer)"""
         self._asked: Counter[str] = Counter()
@@ -49,7 +49,7 @@ class Coverage:
                     found = base.values.get(reference)
                     meta = found.meta if isinstance(found, Value) else None
                 first = first or meta
-            self.contexts.add((node.op, *_context(first), literal_class(node)))
+            self.contexts.add(hash((node.op, *_context(first), literal_class(node))))
 
     def focus(self, rng: Random, names: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Operators to use next: the least covered of a few; what was asked for in vain counts as well."""

@@ -191,10 +191,7 @@ class Draft:
 
     def example(self, identity: int) -> Recipe:
         """The recipe of an input as it stands."""
-        return self._example.get(identity) or self.base.example(self.input_of_base(identity))
-
-    def input_of_base(self, identity: int) -> Input:
-        return next(item for item in self.base.program.inputs if item.id == identity)
+        return self._example.get(identity) or self.base.example(identity)
 
     def add_output(self, identity: int) -> None:
         """Return a value besides the outputs."""
@@ -272,7 +269,7 @@ class Draft:
         """The state to go back to."""
         users = {key: list(found) for key, found in self._users.items()}
         return (
-            self._next, dict(self._nodes), dict(self._values), users, self._order.copy(),  dict(self._constants),
+            self._next, dict(self._nodes), dict(self._values), users, self._order.copy(), dict(self._constants),
             dict(self._inputs), dict(self._example), self._outputs, self._output_ids, self.trust, self.allow_poison,
             len(self.steps), self.plan,
         )  # fmt: skip

@@ -42,16 +42,11 @@ def writes(node: Node) -> bool:
 
 def operator(draft: Draft, arity: int | None = None) -> str:
     """An operator: one that the synthesis asks for, or any that takes so many tensors."""
-    wanted = [op for op in draft.focus if arity is None or _arity(op) == arity]
+    wanted = [op for op in draft.focus if arity is None or catalogue.arity(op) == arity]
     if wanted:
         draft.focus.remove(wanted[0])
         return wanted[0]
     return draft.rng.choice(catalogue.functional() if arity is None else catalogue.of_arity(arity))
-
-
-def _arity(op: str) -> int:
-    known = catalogue.signature(op)
-    return known.tensors if known and not known.in_place else -1
 
 
 def _fits(draft: Draft, identity: int, floating: bool, rank: int) -> bool:

@@ -24,6 +24,7 @@ from mindgap.program.graph import Argument, Ref
 from mindgap.program.inputs import copy_of
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
+from mindgap.variants.quarantine import Quarantine
 from mindgap.variants.values import Range, Value, of_tensor, value
 from mindgap.variants.walk import substitute_all
 
@@ -74,7 +75,8 @@ def one_thread() -> Iterator[None]:
 class RuleTable:
     """Rules by what they depend on; old ones are forgotten, so that the table stays bounded."""
 
-    def __init__(self) -> None:
+    def __init__(self, quarantine: Quarantine | None = None) -> None:
+        self._quarantine = quarantine
         self._young: dict[Any, Any] = {}
         self._old: dict[Any, Any] = {}
         self.hits = 0
@@ -101,7 +103,7 @@ class RuleTable:
             found = self._old.get(key, self)
             if found is self:
                 self.misses += 1
-                found = _learn(op, args, kwargs, known)
+                found = self._learn_once(key, op, args, kwargs, known)
             if len(self._young) >= _MOST_RULES:
                 self._young, self._old = {}, self._young
             self._young[key] = found
@@ -110,6 +112,25 @@ class RuleTable:
         if type(found) is str:
             raise Refused(found)
         return found  # type: ignore[no-any-return]
+
+    def _learn_once(
+        self,
+        key: tuple[Any, ...],
+        op: str,
+        args: tuple[Argument, ...],
+        kwargs: Mapping[str, Argument],
+        known: Callable[[int], Result],
+    ) -> Result | str:
+        if self._quarantine is None:
+            return _learn(op, args, kwargs, known)
+        call = repr(key)
+        if call in self._quarantine:
+            return "this call ended the process before"
+        self._quarantine.enter(call)
+        try:
+            return _learn(op, args, kwargs, known)
+        finally:
+            self._quarantine.leave()
 
     def save(self, path: Path) -> None:
         """Write the table, so that another process need not learn it again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ EQUIVALENT_SHARE: Final = 0.05
 _EDITS: Final = (1, 1, 2, 2, 3, 4)
 """How many mutations a variant gets: few enough to see which one matters, many enough to combine."""
 _MOST_ATTEMPTS: Final = 40
+_NUMBER: Final = re.compile(r"-?\d[\d.e+-]*")
+"""Sizes in a reason are left out, so that there are few different ones to count."""
 RULES: Final = RuleTable()
 """The table of this process, which every synthesis in it shares."""
 
@@ -175,7 +178,7 @@ def _try(draft: Draft, chosen: Mutation, skipped: Counter[tuple[str, str]]) -> b
         reason = str(refusal)
     except Exception as error:  # a mutation of somebody else: its fault must not end the stream
         reason = f"raised {type(error).__name__}: {error}"
-    skipped[chosen.name, reason[:80]] += 1
+    skipped[chosen.name, _NUMBER.sub("N", reason)[:80]] += 1
     draft.restore(state)
     return False
 

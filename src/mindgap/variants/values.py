@@ -115,7 +115,7 @@ class _Samples:
 
 _SAMPLES: Final = _Samples()
 _INTERNED: dict[tuple[Any, ...], Value] = {}
-_MOST_INTERNED: Final = 200_000
+_MOST_INTERNED: Final = 100_000
 
 
 def value(meta: TensorMeta, span: Range) -> Value:

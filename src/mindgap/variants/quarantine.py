@@ -1,0 +1,55 @@
+"""Calls that ended the process: noted before they are made, so that the next process does not make them again.
+
+A kernel may crash where it should refuse. Without a note a campaign that goes on would reach the same call, and end,
+for ever.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Final
+
+_ROOM: Final = 2048
+
+
+class Quarantine:
+    """A file of calls that must not be made, and beside it the call that is being made now."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known = set(path.read_text().splitlines()) if path.exists() else set()
+        self._now = self._open(path.with_name(f"{path.name}.now"))
+        unfinished = self._now[:].rstrip(b"\0").decode(errors="replace")
+        if unfinished:
+            self._known.add(unfinished)
+            with path.open("a") as file:
+                file.write(f"{unfinished}\n")
+        self.leave()
+
+    def __contains__(self, call: str) -> bool:
+        return _line(call) in self._known
+
+    def enter(self, call: str) -> None:
+        """A call begins; the kernel keeps the note even when this process dies."""
+        text = _line(call).encode()
+        self._now[:] = text + b"\0" * (_ROOM - len(text))
+
+    def leave(self) -> None:
+        """It came back."""
+        self._now[:] = b"\0" * _ROOM
+
+    @staticmethod
+    def _open(path: Path) -> mmap.mmap:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            os.ftruncate(handle, _ROOM)
+            return mmap.mmap(handle, _ROOM)
+        finally:
+            os.close(handle)
+
+
+def _line(call: str) -> str:
+    """A call in one line that fits."""
+    return call.replace("\n", " ").encode()[:_ROOM].decode(errors="ignore")
