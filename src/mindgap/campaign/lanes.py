@@ -72,7 +72,7 @@ class Lane(Generic[T]):
             self._on_failure(error)
 
     def _run(self, work: Callable[[list[T]], None], batch: list[T]) -> None:
-        if self.is_slow:
+        if self.is_slow or not self.pace_s:  # a compiler's first program must not hold up the fast platforms
             self._timed(work, batch)
             return
         with self._slots:
@@ -93,7 +93,7 @@ class Lane(Generic[T]):
         except queue.Empty:
             return []
         fair = -(-self._inbox.qsize() // len(self._threads))
-        wanted = 4 if not self.pace_s else int(BATCH_S / self.pace_s)
+        wanted = 1 if not self.pace_s else int(BATCH_S / self.pace_s)
         for _ in range(min(fair, wanted, LARGEST_BATCH) - 1):
             try:
                 batch.append(self._inbox.get_nowait())

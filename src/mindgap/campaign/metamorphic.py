@@ -116,7 +116,12 @@ def chosen(ledger: Ledger, plan: Plan) -> set[int]:
         "SELECT id, fingerprint, intent FROM programs WHERE id NOT IN (SELECT program FROM related)"
     )
     share = {Intent.EQUIVALENT.value: 10 * plan.metamorphic_share}
-    return {n for n, print_, intent in rows if plan.lot(print_) < share.get(intent, plan.metamorphic_share)}
+    # A lot of its own: otherwise all of them would be in the sample of every expensive platform.
+    return {
+        number
+        for number, fingerprint, intent in rows
+        if plan.lot(f"relations {fingerprint}") < share.get(intent, plan.metamorphic_share)
+    }
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,9 @@ class Examiner:
     def _on(self, platform: str, part: Sequence[Numbered]) -> list[tuple[Any, ...]]:
         due = [variant for variant in part if self.plan.is_due(platform, variant.fingerprint)]
         asked = [item for variant in due for item in self._asked(variant)]
-        originals = self._run(platform, [item.relation.original for item in asked])
+        distinct = list(dict.fromkeys(item.relation.original for item in asked))
+        ran = self._run(platform, distinct)
+        originals = {n: ran[k] for n, item in enumerate(asked) if (k := distinct.index(item.relation.original)) in ran}
         derived = self._run(platform, [item.job for item in asked])
         both = [n for n in range(len(asked)) if n in originals and n in derived]
         ready = [n for n in both if originals[n].ok and derived[n].ok]

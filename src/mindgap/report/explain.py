@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mindgap.explain import Explanation
 from mindgap.records.verdict import Conclusion
+from mindgap.reduction.simplicity import simplicity
 from mindgap.report.summary import multiple
 from mindgap.tracing.trace import Traced
 
@@ -109,10 +110,10 @@ def _cause(found: Explanation) -> str:
 
 def _witness(found: Explanation) -> str:
     witness = found.reduction.witness
-    count = len(found.reduction.witness.program.nodes)
+    count = simplicity(witness).nodes
     done = "" if found.reduction.finished else "; the budget ended the reduction"
     kept = "seen again in a fresh process" if found.survived else "NOT seen again in a fresh process"
-    return f"{count} node{'s' if count != 1 else ''}, {witness.elements()} elements; {kept}{done}"
+    return f"{count} operator{'s' if count != 1 else ''}, {witness.elements()} elements; {kept}{done}"
 
 
 def _repro(found: Explanation) -> str:

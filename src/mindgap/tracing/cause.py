@@ -93,6 +93,8 @@ def _classify(
         return Class.PRECISION, "integers that fit a smaller type agree"
     if ladder is not None and ladder.cause:
         return Class(ladder.cause), ladder.sentence
+    if verdict.kind is Kind.VALIDATION:
+        return Class.IMPLEMENTATION, "one side refuses these arguments, the other returns a result"
     if verdict.kind is Kind.NONFINITE:
         return Class.EXCEPTIONAL, "a NaN or an infinity stands where something else is due"
     if _is_accuracy(witness, found):

@@ -211,6 +211,10 @@ def _learn(
         total = sum(item.numel for item in inputs)
         with warnings.catch_warnings(), torch.no_grad(), one_thread():
             warnings.simplefilter("ignore")
+            if inputs and _VIEWS.match(op):
+                sketch = _sketch(function, args, kwargs, known)
+                if sketch is not None:
+                    return _guess(sketch, inputs[:1])
             if (total > _SURE_SMALL and (total > _MOST_REAL or _bound(op, inputs) > _MOST_REAL)) or not inputs:
                 sketch = _sketch(function, args, kwargs, known)
                 if sketch is not None and (total > _MOST_REAL or _elements(sketch) > _MOST_REAL):
