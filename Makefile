@@ -1,4 +1,4 @@
-# make demo   creates .venv, installs, checks real models on every platform that runs here
+# make demo   creates .venv, installs, checks a model and hunts on variants of real ones
 # make test   lint, strict types, all tests
 # Both are quick when nothing changed.
 
@@ -7,16 +7,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint types cases roundtrip reference clean
+.PHONY: demo test lint types cases roundtrip quality reference clean
 
-# Exit code 1 of a check means that it found a difference: what the demo is for.
+# Exit code 1 means that differences were found: what the demo is for.
 demo: $(INSTALLED)
 	mkdir -p out
-	@for model in timm:resnet18 transformers:bert examples/relative_position.py; do \
-	  name=$$(basename $$model .py | tr ':' '-'); echo "\$$ mindgap check $$model"; \
-	  $(BIN)/mindgap check $$model --json out/$$name.json --svg out/$$name.svg || test $$? -eq 1 || exit $$?; echo; \
-	done
-	@echo "The results are in out/: JSON documents and pictures of the tables."
+	@echo "\$$ mindgap check examples/relative_position.py"
+	@$(BIN)/mindgap check examples/relative_position.py --json out/check.json --svg out/check.svg || test $$? -eq 1
+	@echo
+	@echo "\$$ mindgap hunt $(HUNT)"
+	@if test -d out/hunt; then resume="--resume out/hunt"; fi; \
+	  $(BIN)/mindgap hunt $${resume:-$(HUNT)} || test $$? -eq 1
+	@echo "Findings: out/hunt/summary.md. Next: $(BIN)/mindgap explain F-01 -o out/hunt"
+
+HUNT := --on eager@scalar,inductor,onnxruntime,openvino --variants 60 --sample openvino=40% \
+  --sample onnxruntime=12% --sample inductor=4% -o out/hunt
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 -q
@@ -39,6 +44,11 @@ reference: $(INSTALLED)
 # Real divergences and controls whose truth is known: recall, precision and blame by class.
 cases: $(INSTALLED)
 	$(BIN)/mindgap bench cases
+
+# Planted faults: is the operator named, the cause right, the witness small, the script true? Takes hours; goes on with --keep.
+quality: $(INSTALLED)
+	mkdir -p out
+	$(BIN)/mindgap bench quality --keep out/quality.jsonl -o docs/results/quality.md
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
