@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "check"]
+__all__ = ["__version__", "check", "hunt"]
 
 if TYPE_CHECKING:
+    from mindgap.campaign.hunt import hunt
     from mindgap.pipeline import check
 
 
@@ -20,4 +21,8 @@ def __getattr__(name: str) -> Any:
         from mindgap.pipeline import check
 
         return check
+    if name == "hunt":
+        from mindgap.campaign.hunt import hunt
+
+        return hunt
     raise AttributeError(f"module 'mindgap' has no attribute {name!r}")

@@ -68,7 +68,7 @@ def test_the_same_plan_gives_the_same_ledger(planted: Path, tmp_path: Path) -> N
 
 
 def test_a_campaign_in_parts_equals_one_in_a_piece(planted: Path, tmp_path: Path) -> None:
-    """Interrupted again and again; each session goes on where the last one ended."""
+    """Interrupted again and again; each stretch goes on where the last one ended."""
     directory = tmp_path / "parts"
     given: Plan | None = programs.plan("wrong")
     slowly = Numbering(lambda: programs.slowly(0.1))
@@ -96,7 +96,7 @@ def test_a_slow_platform_falls_behind_and_is_served_later(
     planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fast platform does not wait; what comes late is judged as if all had come together."""
-    monkeypatch.setattr("mindgap.campaign.session.BACKLOG", 1)
+    monkeypatch.setattr("mindgap.campaign.stretch.BACKLOG", 1)
     monkeypatch.setattr("mindgap.campaign.lanes.SLOW_S", 0.0)
     phases = set()
     plan = programs.plan("wrong")
@@ -157,15 +157,15 @@ def test_chaos_changes_nothing(tmp_path: Path) -> None:
 
     disturbed = tmp_path / "disturbed"
     kills = 0
-    for session in range(30):
+    for stretch in range(30):
         parent = subprocess.Popen(
             [sys.executable, "-c", CAMPAIGN, str(disturbed)], cwd=ROOT, stdout=subprocess.PIPE, text=True
         )
         killer = threading.Thread(target=_kill_workers, args=(parent, 2.5))
         killer.start()
         try:
-            # The first sessions are killed after they have had time to start and do something.
-            parent.wait(timeout=9.0 + session) if session < 3 else parent.wait(timeout=200)
+            # The first stretches are killed after they have had time to start and do something.
+            parent.wait(timeout=9.0 + stretch) if stretch < 3 else parent.wait(timeout=200)
         except subprocess.TimeoutExpired:
             parent.send_signal(signal.SIGKILL)
             kills += 1

@@ -16,8 +16,8 @@ from mindgap.bench.measurement import Measurement
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.session import Session
 from mindgap.campaign.stream import Numbering
+from mindgap.campaign.stretch import Stretch
 from mindgap.campaign.workforce import LocalWorkforce
 from mindgap.execution.pool import Pool
 from mindgap.pipeline import environment
@@ -85,13 +85,13 @@ def _campaign(bases: list[Base], variants: int, seed: int, jobs: int) -> _Rate:
     marks: list[tuple[float, int, float, float]] = []
 
     def watch(now: Snapshot) -> None:
-        if now.finished >= WARM * variants and now.phase == "run" and session.flow.judges is not None:
-            marks.append((time.perf_counter(), now.finished, _cpu_s(), session.flow.judges.busy_s))
+        if now.finished >= WARM * variants and now.phase == "run" and stretch.flow.judges is not None:
+            marks.append((time.perf_counter(), now.finished, _cpu_s(), stretch.flow.judges.busy_s))
 
     with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder), writing=True) as ledger, Pool() as pool:
         workforce = LocalWorkforce(pool, plan, {name: resolve(name) for name in PLATFORMS}, jobs)
-        session = Session(ledger, plan, workforce, jobs)
-        session.run(numbering, None, watch)
+        stretch = Stretch(ledger, plan, workforce, jobs)
+        stretch.run(numbering, None, watch)
         (start, before, used, judging), (end, after, used_at_end, judging_at_end) = marks[0], marks[-1]
         total = ledger.data.execute("SELECT SUM(seconds) FROM outcomes").fetchone()[0] or 0.0
         own = total * (after - before) / variants

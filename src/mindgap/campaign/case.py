@@ -29,7 +29,7 @@ class Case:
 
     variant: Numbered
     trials: dict[str, Trial] = field(default_factory=dict)
-    """By platform; those of an earlier session without their outputs."""
+    """By platform; those of an earlier stretch without their outputs."""
     fresh: set[str] = field(default_factory=set)
     """Platforms whose outcome is not in the ledger yet."""
     waiting: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""The end of a session: suspects for what diverges, then findings."""
+"""The end of a stretch: suspects for what diverges, then findings."""
 
 from __future__ import annotations
 

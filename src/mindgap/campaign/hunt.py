@@ -13,8 +13,8 @@ from mindgap.campaign.known import Known
 from mindgap.campaign.ledger import Ledger, now
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.results import Results
-from mindgap.campaign.session import Session, Watch
 from mindgap.campaign.stream import WEIGHTS, Numbering, stream_of
+from mindgap.campaign.stretch import Stretch, Watch
 from mindgap.campaign.summary import CampaignSummary, summarise
 from mindgap.campaign.workforce import LocalWorkforce
 from mindgap.errors import UsageError
@@ -26,7 +26,7 @@ from mindgap.platforms.registry import resolve
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a session of a campaign ended."""
+    """How a stretch of a campaign ended."""
 
     reason: str
     """`done`, `time` or `interrupted`."""
@@ -62,9 +62,9 @@ def hunt(
         plan = _plan(ledger, plan)
         numbers = numbering or stream_of(plan, directory)
         with Pool(import_paths()) as pool:
-            session = _session(ledger, plan, pool, config, jobs, cluster)
-            reason = session.run(numbers, hours, watch)
-        return _ending(ledger, session, reason, known)
+            stretch = _stretch(ledger, plan, pool, config, jobs, cluster)
+            reason = stretch.run(numbers, hours, watch)
+        return _ending(ledger, stretch, reason, known)
 
 
 def merge(
@@ -83,27 +83,27 @@ def merge(
         numbers = numbering or stream_of(plan, directory)
         with Pool(import_paths()) as pool, Results(results, plan, pool.scratch) as given:
             ledger.add_platforms(given.platforms)
-            session = _session(ledger, plan, pool, config, jobs, None)
-            reason = session.merge(numbers, given.numbers, given.trials, watch)
-        return _ending(ledger, session, reason, known)
+            stretch = _stretch(ledger, plan, pool, config, jobs, None)
+            reason = stretch.merge(numbers, given.numbers, given.trials, watch)
+        return _ending(ledger, stretch, reason, known)
 
 
-def _session(
+def _stretch(
     ledger: Ledger, plan: Plan, pool: Pool, config: Config | None, jobs: int | None, cluster: str | None
-) -> Session:
+) -> Stretch:
     settings = config or load_config(None)
     specs = {name: resolve(name, settings) for name in plan.platforms}
     count = jobs or os.cpu_count() or 1
     if cluster is None:
-        return Session(ledger, plan, LocalWorkforce(pool, plan, specs, count), count)
+        return Stretch(ledger, plan, LocalWorkforce(pool, plan, specs, count), count)
     from mindgap.campaign.cluster import ClusterWorkforce
 
-    return Session(ledger, plan, ClusterWorkforce(pool, plan, specs, count, cluster, ledger.directory / WEIGHTS), count)
+    return Stretch(ledger, plan, ClusterWorkforce(pool, plan, specs, count, cluster, ledger.directory / WEIGHTS), count)
 
 
-def _ending(ledger: Ledger, session: Session, reason: str, known: Sequence[Known]) -> Ending:
+def _ending(ledger: Ledger, stretch: Stretch, reason: str, known: Sequence[Known]) -> Ending:
     summary = summarise(ledger, conclude(ledger, known))
-    return Ending(reason, session.seconds, session.writer.written, summary)
+    return Ending(reason, stretch.seconds, stretch.writer.written, summary)
 
 
 def _plan(ledger: Ledger, given: Plan | None) -> Plan:

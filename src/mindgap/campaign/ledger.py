@@ -8,7 +8,6 @@ DIR/lock               held by the one campaign that writes
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import sqlite3
@@ -24,6 +23,7 @@ from mindgap.campaign.messages import message_class
 from mindgap.campaign.plan import Plan
 from mindgap.errors import NoSpace, UsageError
 from mindgap.execution.batch import Trial
+from mindgap.records.files import claim
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Conclusion
@@ -81,7 +81,7 @@ class Ledger:
         if not (writing and new) and not path.is_file():
             raise UsageError(f"there is no campaign in {directory}", hint="mindgap hunt -o DIR starts one")
         if writing:
-            self._lock = _claim(directory)
+            self._lock = claim(directory, "campaign")
         try:
             self._data = sqlite3.connect(path, check_same_thread=False)  # one writer, guarded by the caller
             if writing:
@@ -269,23 +269,6 @@ def _recipe(provenance: Provenance) -> str:
     """What, with the bases, makes the variant again."""
     told = ("base_name", "steps", "mutations", "intent", "base")
     return json.dumps({key: value for key, value in provenance.to_message().items() if key not in told})
-
-
-def _claim(directory: Path) -> int:
-    """Only one campaign writes to a directory; the lock ends with the process, however it ends."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise UsageError(f"cannot write to {directory}", cause=error.strerror) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise UsageError(
-            f"another campaign is writing to {directory}", hint="wait for it, or choose another directory with -o"
-        ) from error
-    return handle
 
 
 def now() -> str:

@@ -24,12 +24,12 @@ class Snapshot:
     """`run`, `late` (platforms that fell behind) or `triage`."""
     seconds: float
     finished: int
-    """Variants that are judged, earlier sessions included."""
+    """Variants that are judged, earlier stretches included."""
     total: int
     rate: float
-    """Variants a second in this session."""
+    """Variants a second in this stretch."""
     conclusions: Mapping[str, int]
-    """Verdicts of this session by conclusion."""
+    """Verdicts of this stretch by conclusion."""
     platforms: Mapping[str, PlatformProgress]
     judging: int
     """Variants that wait for a verdict."""

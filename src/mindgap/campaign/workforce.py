@@ -14,7 +14,7 @@ from mindgap.records.platform import PlatformSpec, Probe
 
 
 class Workforce(Protocol):
-    """Platforms and judges for one session."""
+    """Platforms and judges for one stretch."""
 
     pool: Pool
     """Workers of this machine, and the place where outputs lie."""

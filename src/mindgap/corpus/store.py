@@ -12,7 +12,6 @@ loses none. One build at a time writes; readers need no lock.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import sqlite3
@@ -29,6 +28,7 @@ import torch
 from mindgap.errors import UsageError
 from mindgap.program import codec
 from mindgap.program.graph import Program
+from mindgap.records.files import claim
 
 
 class Status(str, Enum):
@@ -105,7 +105,7 @@ class Store:
         self.incoming = directory / "incoming"
         ledger = directory / "ledger.sqlite"
         if writing:
-            self._lock: int | None = _claim(directory)
+            self._lock: int | None = claim(directory, "build")
             shutil.rmtree(self.incoming, ignore_errors=True)
             for path in (self.programs, directory / "weights", self.incoming):
                 path.mkdir(exist_ok=True)
@@ -205,23 +205,6 @@ class Store:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def _claim(directory: Path) -> int:
-    """Only one build writes to a directory; the lock ends with the process, however it ends."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise UsageError(f"cannot write to {directory}", cause=error.strerror) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise UsageError(
-            f"another build is writing to {directory}", hint="wait for it, or choose another directory with -o"
-        ) from error
-    return handle
 
 
 def _entry(row: Sequence[object], names: dict[int, str]) -> Entry:

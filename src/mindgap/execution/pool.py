@@ -1,4 +1,4 @@
-"""All workers of one session: started when first needed, replaced when they die, gone at the end."""
+"""All workers of one run of mindgap: started when first needed, replaced when they die, gone at the end."""
 
 from __future__ import annotations
 

@@ -40,3 +40,22 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def claim(directory: Path, what: str) -> int:
+    """Only one process writes to a directory; the lock ends with the process, however it ends."""
+    import fcntl  # not on every system that workers run on
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise UsageError(f"cannot write to {directory}", cause=error.strerror) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise UsageError(
+            f"another {what} is writing to {directory}", hint="wait for it, or choose another directory with -o"
+        ) from error
+    return handle

@@ -33,7 +33,7 @@ Given = Callable[[Numbered], list[Trial]]
 """What platforms elsewhere did with a variant."""
 
 
-class Session:
+class Stretch:
     """Synthesis feeds lanes, lanes feed judges, judges feed the one writer."""
 
     def __init__(self, ledger: Ledger, plan: Plan, workforce: Workforce, jobs: int) -> None:
