@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mindgap.verdicts.factors import EPS, LARGEST_POOL, Pool
 from mindgap.verdicts.floor import BLOCK, Floor
-from mindgap.verdicts.noise import EPS, LARGEST_POOL, Noise, Pool, growth, length
+from mindgap.verdicts.noise import Noise, growth, length
 from mindgap.verdicts.operators import Rounding, rounding
 from tests.verdicts.programs import call, surveyed
 

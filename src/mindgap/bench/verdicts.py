@@ -21,9 +21,9 @@ from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Outcome, Ran, Stage, Status
 from mindgap.records.source import Source
 from mindgap.records.tensors import NamedTensor
+from mindgap.verdicts.factors import Pool as Factors
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.noise import Noise
-from mindgap.verdicts.noise import Pool as Factors
 from mindgap.verdicts.runner import runner_of
 from mindgap.verdicts.survey import survey
 

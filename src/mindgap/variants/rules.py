@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -209,8 +208,7 @@ def _learn(
             return "the processor traps on such a division"
         function = ops.resolve(op)
         total = sum(item.numel for item in inputs)
-        with warnings.catch_warnings(), torch.no_grad(), one_thread():
-            warnings.simplefilter("ignore")
+        with torch.no_grad(), one_thread():
             if inputs and _VIEWS.match(op):
                 sketch = _sketch(function, args, kwargs, known)
                 if sketch is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,9 @@ def make_variant(
     draft = Draft(base, rules, rng, donor)
     draft.focus = list(focus)
     known = tuple(mutations) if mutations is not None else _registered()
-    done = _apply(draft, known, intent, skipped if skipped is not None else Counter())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # operators complain about what they are tried with
+        done = _apply(draft, known, intent, skipped if skipped is not None else Counter())
     if not done:
         raise Refused(f"no mutation fits {base.name}")
     provenance = Provenance(

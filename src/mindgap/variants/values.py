@@ -24,8 +24,8 @@ Coarse where nothing happens: most activations lie below 14, the middle of 2 and
 _MIDDLES: Final = tuple(math.sqrt(a) * math.sqrt(b) for a, b in pairwise(_GRID))
 _EXACT_INT: Final = 4096
 _NOISE_SIZE: Final = 1 << 17
-_MOST_SAMPLED: Final = 1 << 22
-"""Elements of all samples that are kept: 16 MB."""
+_MOST_SAMPLED: Final = 1 << 23
+"""Elements of all samples that are kept: 32 MB of float32."""
 
 
 class Range(NamedTuple):

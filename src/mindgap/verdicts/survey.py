@@ -12,9 +12,10 @@ from mindgap.program.inputs import Inputs
 from mindgap.records.tensors import DTYPE_NAMES
 from mindgap.verdicts.amplifier import find_amplifier
 from mindgap.verdicts.elements import ILL, deviation, expected_chunks, signed
+from mindgap.verdicts.factors import Pool
 from mindgap.verdicts.floor import Floor, real_view
 from mindgap.verdicts.hazards import find_flushed, find_hazards
-from mindgap.verdicts.noise import Noise, Pool
+from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.reference import Stepwise, Wide
 from mindgap.verdicts.runner import Call, Capture, Hook, Runner, Subject, runner_of
 from mindgap.verdicts.surveyed import RESHAPED, Survey, Surveyed
