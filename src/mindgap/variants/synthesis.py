@@ -190,7 +190,7 @@ def _try(draft: Draft, chosen: Mutation, skipped: Counter[tuple[str, str]]) -> b
 
 
 def _collect_seldom() -> None:
-    """The table of rules is many small tuples that stay: walking through them again and again costs a tenth of the time."""
+    """The table of rules is many small tuples that stay: walking through them all the time costs a tenth of it."""
     now = gc.get_threshold()
     gc.set_threshold(*(max(pair) for pair in zip(now, _COLLECT)))
 
