@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,7 @@ def python_of(readme: str) -> str:
 @pytest.mark.parametrize("command", commands_of((ROOT / "README.md").read_text()))
 def test_every_command_of_the_readme_runs(command: str, tmp_path: Path) -> None:
     (tmp_path / "my_model.py").write_text(MY_MODEL)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     done = subprocess.run(
         [sys.executable, "-m", "mindgap.cli", *shlex.split(command)[1:]],
         cwd=tmp_path,
@@ -52,7 +54,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     assert done.stdout.strip()
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "cases", "roundtrip"])
+@pytest.mark.parametrize("target", ["demo", "test", "cases", "roundtrip", "quality"])
 def test_every_make_target_exists(target: str) -> None:
     done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
