@@ -42,8 +42,6 @@ from mindgap.verdicts.surveyed import Survey
 DEFAULT_PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
 """Checked when none are named: unlike enough to find most differences, and all run on a CPU."""
 
-NOISE_RUNS: Final = 8  # enough for verdicts per element: docs/decisions/0003-noise-floor.md
-
 Given: TypeAlias = "Sequence[Any] | Mapping[str, Any] | torch.Tensor | str | os.PathLike[str]"
 """Inputs as a caller may give them: positional, by keyword, a single tensor, or a file."""
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import traceback
+from abc import abstractmethod
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -40,8 +41,9 @@ class CompiledPlatform(TorchPlatform):
         "dynamic": "torch.compile's dynamic: true, false, or automatic when not set",
     }
 
+    @abstractmethod
     def backend(self, placement: Placement) -> str:
-        raise NotImplementedError
+        """The name that torch.compile knows it by."""
 
     def probe(self) -> Probe:
         return guarded(lambda: probe_device(self))

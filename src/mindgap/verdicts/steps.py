@@ -1,7 +1,7 @@
 """As much evidence as a verdict needs, and no more.
 
-More noise runs only widen what rounding explains. So a candidate that is found right with few stays right with many,
-and only what still looks wrong is worth the next step:
+More noise runs only widen what rounding explains (a decision that only a later run flips aside). So a candidate that is
+found right with few stays right with many, and only what still looks wrong is worth the next step:
 
     0 runs   float64 alone: everything within a few last bits of it is rounding
     4 runs   the noise floor, hazards, ill-conditioning
