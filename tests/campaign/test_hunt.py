@@ -19,6 +19,7 @@ from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.stream import Numbering
 from mindgap.errors import UsageError
+from mindgap.execution.pool import KILLED_TRIES
 from tests.campaign import programs
 from tests.campaign.comparing import assert_same, content
 from tests.campaign.planted import PLANTED
@@ -179,8 +180,8 @@ def test_chaos_changes_nothing(tmp_path: Path) -> None:
 
 
 def _kill_workers(parent: subprocess.Popen[str], every_s: float) -> None:
-    """Now and then one worker of a running campaign is killed from outside, for a while."""
-    for turn in range(6):
+    """Now and then one worker of a running campaign is killed from outside, too seldom to look like a lack of memory."""
+    for turn in range(KILLED_TRIES - 1):
         time.sleep(every_s)
         if parent.poll() is not None:
             return

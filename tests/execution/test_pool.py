@@ -134,6 +134,18 @@ def test_an_interpreter_without_torch_is_an_outcome(pool: Pool, tmp_path: Path) 
     assert "No module named torch" in outcome.message
 
 
+def test_a_worker_killed_while_it_is_asked_about_itself_is_asked_again(pool: Pool, tmp_path: Path) -> None:
+    once = tmp_path / "python"
+    once.write_text(f'#!/bin/sh\nmkdir "{tmp_path}/killed" 2>/dev/null && kill -9 $$\nexec "{sys.executable}" "$@"\n')
+    once.chmod(0o755)
+    assert pool.require(PlatformSpec("once", "mindgap.platforms.eager:Eager", python=str(once))).available
+    always = tmp_path / "always"
+    always.write_text("#!/bin/sh\nkill -9 $$\n")
+    always.chmod(0o755)
+    with pytest.raises(PlatformUnavailable, match="SIGKILL"):
+        pool.require(PlatformSpec("always", "mindgap.platforms.eager:Eager", python=str(always)))
+
+
 def test_nothing_is_left_after_close() -> None:
     with Pool() as pool:
         assert_healthy(pool, planted())

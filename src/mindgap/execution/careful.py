@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mindgap.errors import NoSpace
-from mindgap.execution.pool import Pool
+from mindgap.execution.pool import KILLED_TRIES, Pool
 from mindgap.execution.process import Death
 from mindgap.records.platform import PlatformSpec
-
-KILLED_TRIES: Final = 4
-"""A worker that was killed from outside says nothing of the program; so many in a row do (lack of memory)."""
 
 MEMORY_SHARE: Final = 0.5
 """A worker that holds more of its limit between two batches is replaced: something leaks."""

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from mindgap import errors
 from mindgap.corpus.build_model import BuiltModel
@@ -22,6 +22,9 @@ from mindgap.records.outcome import Outcome, Ran, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.source import Source
 from mindgap.records.tensors import NamedTensor
+
+KILLED_TRIES: Final = 4
+"""A worker that was killed from outside says nothing of what it did; so many in a row do (lack of memory)."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -207,7 +210,10 @@ class Pool:
         return tensors
 
     def _probe_together(self, host: PlatformSpec, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
-        answer = self._ask(host, {"do": "probe", "specs": [spec.to_message() for spec in specs]})
+        for _ in range(KILLED_TRIES):
+            answer = self._ask(host, {"do": "probe", "specs": [spec.to_message() for spec in specs]})
+            if not (isinstance(answer, Death) and answer.outside):
+                break
         if not isinstance(answer, Death) and "result" in answer:
             return {spec.name: _probe(item) for spec, item in zip(specs, answer["result"])}
         if len(specs) > 1:
