@@ -23,6 +23,7 @@ FLOW = [
     "campaign",
     "explain",
     "collect",
+    "replay",
     "bench",
     "report",
     "cli",

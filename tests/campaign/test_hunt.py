@@ -180,7 +180,7 @@ def test_chaos_changes_nothing(tmp_path: Path) -> None:
 
 
 def _kill_workers(parent: subprocess.Popen[str], every_s: float) -> None:
-    """Now and then one worker of a running campaign is killed from outside, too seldom to look like a lack of memory."""
+    """Now and then one worker of a running campaign is killed, too seldom to look like a lack of memory."""
     for turn in range(KILLED_TRIES - 1):
         time.sleep(every_s)
         if parent.poll() is not None:

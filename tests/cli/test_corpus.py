@@ -34,6 +34,17 @@ def test_own_models_are_built_once_and_failures_say_why(mindgap: Run, tmp_path: 
     stats = json.loads(mindgap("corpus", "stats", "store", "--json").stdout)
     assert stats["built"] == 1
     assert "data" in json.dumps(stats["causes"])
+    mindgap("corpus", "stats", "store", "-o", "page.md", "--models", "models.tsv")
+    assert "| own | 1 | 1 | 1 |" in (tmp_path / "page.md").read_text()
+    listed = (tmp_path / "models.tsv").read_text().splitlines()
+    assert len(listed) == 2 and listed[1].endswith(".py")
+
+    replayed = mindgap("corpus", "replay", "store")
+    assert replayed.returncode == 0 and "1 of 1 programs give their source's bits" in replayed.stdout
+    for name in ("good.py", "same.py"):  # whichever of the two was kept is another model now
+        (tmp_path / "own" / name).write_text(MODELS[name].replace("sin", "cos"))
+    changed = mindgap("corpus", "replay", "store")
+    assert changed.returncode == 1 and "output" in changed.stdout and "0 of 1" in changed.stdout
 
 
 def test_an_unknown_library_and_an_absent_store_are_said(mindgap: Run) -> None:

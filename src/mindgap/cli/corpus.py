@@ -14,6 +14,9 @@ Sources = Annotated[
     str | None,
     typer.Option("--source", help="Libraries, comma-separated; a file or directory is your own models. Default: all."),
 ]
+StoreDirectory = Annotated[
+    Path | None, typer.Argument(help="The store. Default: ~/.cache/mindgap/corpus.", metavar="DIR")
+]
 
 
 @app.command("list")
@@ -76,20 +79,31 @@ def build(
 
 @app.command("stats")
 def stats(
-    directory: Annotated[
-        Path | None, typer.Argument(help="The store. Default: ~/.cache/mindgap/corpus.", metavar="DIR")
-    ] = None,
+    directory: StoreDirectory = None,
     as_json: AsJson = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Also write the tables as Markdown.", metavar="FILE")
+    ] = None,
+    models: Annotated[
+        Path | None,
+        typer.Option(help="Also write the list of built models and their fingerprints.", metavar="FILE"),
+    ] = None,
 ) -> None:
     """Say what a store holds: models by library and domain, operators and how their number grows, sizes, the share
     of models without dead operators, and failures ranked by cause."""
     from mindgap.corpus.stats import summarise
     from mindgap.corpus.store import Store, default_directory
+    from mindgap.records.files import write_whole
     from mindgap.report.console import show_json, show_line, show_table
-    from mindgap.report.corpus import stats_document, stats_tables
+    from mindgap.report.corpus import models_list, stats_document, stats_markdown, stats_tables
 
     with Store(directory or default_directory()) as store:
-        found = summarise(store.entries(), store.size_bytes())
+        entries = store.entries()
+        found = summarise(entries, store.size_bytes())
+    if output is not None:
+        write_whole(output, stats_markdown(found).encode())
+    if models is not None:
+        write_whole(models, models_list(entries).encode())
     if as_json:
         show_json(stats_document(found))
         return
@@ -97,6 +111,28 @@ def stats(
         show_line(f"\n{title}")
         if rows:
             show_table(columns, rows)
+
+
+@app.command("replay")
+def replay(
+    directory: StoreDirectory = None,
+    count: Annotated[int, typer.Option(help="How many models to choose at random.", min=1)] = 100,
+    seed: Annotated[int, typer.Option(help="Makes the choice repeatable.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Models at work at the same time.", min=1)] = 2,
+) -> None:
+    """Run stored programs beside the models that they came from and compare every bit; exit code 1 if any differs."""
+    from mindgap.corpus.store import default_directory
+    from mindgap.replay import replay_corpus
+    from mindgap.report.console import ProgressLine, show_line, show_table
+
+    with ProgressLine() as progress:
+        found = replay_corpus(directory or default_directory(), count=count, seed=seed, jobs=jobs, progress=progress)
+    different = [item for item in found if item.different]
+    if different:
+        show_table(["model", "what differs"], [[item.spec, item.different] for item in different])
+    show_line(f"{len(found) - len(different)} of {len(found)} programs give their source's bits (seed {seed})")
+    if different:
+        raise typer.Exit(1)
 
 
 def _split(text: str | None) -> list[str] | None:

@@ -21,17 +21,14 @@ from mindgap.corpus.inputs import first_line
 from mindgap.corpus.liveness import Liveness, Watch
 from mindgap.corpus.load import load
 from mindgap.corpus.recipes import with_held
-from mindgap.corpus.roundtrip import difference, run_call, run_source
+from mindgap.corpus.roundtrip import as_example, difference, run_call, run_source
 from mindgap.errors import MindgapError, NoSpace
 from mindgap.program import codec
 from mindgap.program.fingerprint import fingerprint
 from mindgap.program.graph import Program, Tensors
-from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
-from mindgap.program.made import recreate
 from mindgap.records.files import write_whole
 from mindgap.records.source import Source
-from mindgap.records.tensors import NamedTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +87,7 @@ def _build(source: Source, folder: Path) -> BuiltModel:
     with _stage("export"):
         program, constants = export(loaded)
         program = with_held(program, constants)
-        inputs = _as_example(inputs, program)
+        inputs = as_example(inputs, program)
     with _stage("run"):
         expected = run_source(inputs, source.seed, loaded.model) if loaded.model is not None else None
     with _stage("write"):
@@ -132,14 +129,6 @@ def write(program: Program, constants: Tensors, folder: Path) -> int:
         size += len(content)
     write_whole(path, data)
     return size
-
-
-def _as_example(inputs: Inputs, program: Program) -> Inputs:
-    """The inputs that everyone who reads the program will make."""
-    tensors = tuple(
-        NamedTensor(item.name, recreate(recipe, item.meta)) for recipe, item in zip(program.example, program.inputs)
-    )
-    return Inputs(inputs.args, inputs.kwargs, tensors)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -13,11 +14,12 @@ from mindgap.corpus.inputs import first_line
 from mindgap.corpus.load import load
 from mindgap.program import codec
 from mindgap.program.build import plain
-from mindgap.program.graph import leaves
+from mindgap.program.graph import Program, leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
+from mindgap.program.made import recreate
 from mindgap.records.source import Source
-from mindgap.records.tensors import same_bits
+from mindgap.records.tensors import NamedTensor, same_bits
 
 _TIMM: Final = (
     "resnet18", "regnetx_002", "mobilenetv3_small_050", "efficientnet_b0", "ghostnet_100", "densenet121",
@@ -69,6 +71,25 @@ def roundtrip(source: Source) -> RoundTrip:
         return RoundTrip(source.spec, True, False, *size, reason=f"{type(error).__name__}: {first_line(error)}")
     different = next((found for run in runs[1:] if (found := difference(runs[0], run))), "")
     return RoundTrip(source.spec, True, not different, *size, reason=different)
+
+
+def replay(source: Source, path: Path) -> str:
+    """What differs between a model and its stored program on the program's own inputs; empty when nothing does."""
+    loaded = load(source)
+    if loaded.model is None:
+        return "it has no source beside the program"
+    program, constants = codec.load(path)
+    inputs = as_example(prepare(loaded), program)
+    expected = run_source(inputs, source.seed, loaded.model)
+    return difference(expected, run_call(inputs, source.seed, Executable(program, constants).run))
+
+
+def as_example(inputs: Inputs, program: Program) -> Inputs:
+    """The inputs that everyone who reads the program will make."""
+    tensors = tuple(
+        NamedTensor(item.name, recreate(recipe, item.meta)) for recipe, item in zip(program.example, program.inputs)
+    )
+    return Inputs(inputs.args, inputs.kwargs, tensors)
 
 
 def difference(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 import statistics
 from collections import Counter
@@ -11,6 +13,7 @@ from typing import Final
 
 from mindgap.corpus.store import Entry, Status
 
+PAUSE_S: Final = 600
 _STEPS: Final = (1, 2, 5)
 _VARYING: Final = re.compile(r"'[^']*'|\"[^\"]*\"|(?:/[\w.+-]+)+|\b0x[0-9a-f]+|\d+(?:\.\d+)?|\[[^\]]*\]|\([^)]*\)")
 """What differs between two failures of one cause: names, paths, numbers, shapes."""
@@ -57,6 +60,10 @@ class Stats:
     duplicates: Mapping[str, int]
     """Dropped models by what is the same: `structure` or `name`."""
     cpu_hours: float
+    wall_hours: float
+    """From the first attempt to the last, without the pauses between two runs."""
+    versions: Mapping[str, str]
+    """torch and the packages that define the models."""
 
     @property
     def alive_share(self) -> float:
@@ -88,6 +95,8 @@ def summarise(entries: Sequence[Entry], stored_bytes: Mapping[str, int]) -> Stat
         causes=causes(entries),
         duplicates=dict(Counter(e.reason for e in entries if e.status is Status.DUPLICATE).most_common()),
         cpu_hours=sum(entry.seconds for entry in entries) / 3600,
+        wall_hours=_wall_s([entry.finished for entry in entries]) / 3600,
+        versions=_versions(built),
     )
 
 
@@ -111,6 +120,20 @@ def causes(entries: Sequence[Entry]) -> tuple[Cause, ...]:
             groups.setdefault((entry.stage, _VARYING.sub("…", entry.reason)), []).append(entry)
     ranked = sorted(groups.items(), key=lambda item: -len(item[1]))
     return tuple(Cause(stage, len(found), found[0].spec, found[0].reason) for (stage, _), found in ranked)
+
+
+def _wall_s(finished: Sequence[float]) -> float:
+    """Seconds at work, from when each model was finished; a longer silence than any model may cost is a pause."""
+    ordered = sorted(finished)
+    steps = (later - earlier for earlier, later in itertools.pairwise(ordered))
+    return sum(step for step in steps if step < PAUSE_S)
+
+
+def _versions(built: Sequence[Entry]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in built:
+        found |= json.loads(entry.versions)
+    return dict(sorted(found.items()))
 
 
 def _spread(values: Sequence[int]) -> tuple[int, int, int]:

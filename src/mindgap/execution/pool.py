@@ -104,6 +104,11 @@ class Pool:
             return Death(Status.ERROR, answer["message"], Stage.LOAD, answer["internal"])
         return BuiltModel.from_message(answer["result"]["built"]), int(answer["result"]["resident_mb"])
 
+    def replay(self, worker: PlatformSpec, source: Source, path: Path) -> tuple[str, int]:
+        """What differs between a stored program and its source; and what memory the worker holds."""
+        answer = self._demand(worker, {"do": "replay", "source": asdict(source), "path": str(path)}, source.spec)
+        return str(answer["different"]), int(answer["resident_mb"])
+
     def retire(self, worker: PlatformSpec) -> None:
         """End a worker that is not asked anything; the next request starts another."""
         with self._lock:

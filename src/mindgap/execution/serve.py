@@ -92,6 +92,12 @@ class Server:
         built = build_model(Source(**source), Path(folder))
         return {"built": built.to_message(), "resident_mb": _resident_mb()}
 
+    def do_replay(self, source: Mapping[str, Any], path: str) -> dict[str, Any]:
+        """Compare a stored program with its source, bit for bit."""
+        from mindgap.corpus.roundtrip import replay
+
+        return {"different": replay(Source(**source), Path(path)), "resident_mb": _resident_mb()}
+
     def do_run(self, subject: Mapping[str, Any], program_only: bool, runs: int, file: str) -> dict[str, Any]:
         """Run a model here; the outputs go to `file`."""
         clock = StageClock(lambda stage: self._report({"stage": stage.value}))

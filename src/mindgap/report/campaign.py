@@ -11,7 +11,8 @@ from mindgap.campaign.summary import CampaignSummary, PlatformCounts
 from mindgap.campaign.triage import Finding
 from mindgap.records.outcome import Status
 from mindgap.records.verdict import Blame, Conclusion
-from mindgap.report.summary import multiple, plain_text
+from mindgap.report.markdown import cell, markdown_table
+from mindgap.report.summary import multiple
 
 Table = tuple[list[str], list[list[str]]]
 """Titles and rows."""
@@ -182,39 +183,27 @@ def campaign_markdown(summary: CampaignSummary) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in summary.versions.items())
     lines = [f"# {headline(summary)}", "", f"Seed {summary.plan.seed}. {versions}.", ""]
     looks = first_looks(summary)
-    lines += ["## What to look at first", "", *([f"- {_cell(look)}" for look in looks] or ["Nothing was found."]), ""]
-    lines += ["## What ran", "", *_markdown(execution_table(summary)), ""]
+    lines += ["## What to look at first", "", *([f"- {cell(look)}" for look in looks] or ["Nothing was found."]), ""]
+    lines += ["## What ran", "", *markdown_table(*execution_table(summary)), ""]
     for title, table in consistency_tables(summary):
-        lines += [f"## {title}", "", *_markdown(table), ""]
+        lines += [f"## {title}", "", *markdown_table(*table), ""]
     if divergences:
-        lines += ["## What diverges", "", *_markdown(findings_table(divergences)), ""]
-        lines += [f"- **{f.id}** {_cell(f.witness.sentence)}" for f in divergences] + [""]
+        lines += ["## What diverges", "", *markdown_table(*findings_table(divergences)), ""]
+        lines += [f"- **{f.id}** {cell(f.witness.sentence)}" for f in divergences] + [""]
     if failures:
-        lines += ["## What did not run", "", *_markdown(failures_table(failures)), ""]
+        lines += ["## What did not run", "", *markdown_table(*failures_table(failures)), ""]
     if known:
         rows = [[f.id, f.known, wrong(f), f.suspect, str(f.variants)] for f in known]
-        lines += ["## Known already", "", *_markdown((["id", "known as", "wrong", "operator", "variants"], rows)), ""]
+        lines += [
+            "## Known already",
+            "",
+            *markdown_table(["id", "known as", "wrong", "operator", "variants"], rows),
+            "",
+        ]
     open_ = undecided(summary)
     if open_:
-        lines += ["## What was not decided", "", *(f"- {_cell(line)}" for line in open_), ""]
+        lines += ["## What was not decided", "", *(f"- {cell(line)}" for line in open_), ""]
     return "\n".join(lines)
-
-
-def _markdown(table: Table) -> list[str]:
-    titles, rows = table
-    return [
-        f"| {' | '.join(titles)} |",
-        f"|{'---|' * len(titles)}",
-        *(f"| {' | '.join(map(_cell, row))} |" for row in rows),
-    ]
-
-
-def _cell(text: str) -> str:
-    """Text from a model or a runtime cannot break a table or become markup."""
-    plain = plain_text(text).replace("\n", " ")
-    for character in "\\`*_[]<>|":
-        plain = plain.replace(character, f"\\{character}")
-    return plain
 
 
 def _part(count: int, total: int) -> str:

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime, timezone
 from typing import Any, Final
 
 from mindgap.collect import Collected, LibraryOffers
 from mindgap.corpus.stats import Stats
+from mindgap.corpus.store import Entry, Status
+from mindgap.report.markdown import markdown_table
 from mindgap.report.summary import count
 
 LIST_SCHEMA: Final = "mindgap.corpus-list/1"
 STATS_SCHEMA: Final = "mindgap.corpus-stats/1"
 _TOP: Final = 15  # rows of a ranking that a person reads
+
+FINGERPRINT_DIGITS: Final = 16
+"""Of a listed fingerprint: two of some thousand models share them by chance once in 10^12."""
 
 Rows = list[list[str]]
 
@@ -79,10 +85,11 @@ def stats_tables(stats: Stats) -> list[tuple[str, list[str], Rows]]:
     """Title, column titles and rows of each table."""
     statuses = ("built", "duplicate", "failed")
     tried = stats.built + stats.duplicate + stats.failed
+    hours = f"{stats.wall_hours:.1f} hours ({stats.cpu_hours:.1f} of work)"
     megabytes = {name: f"{size / 1e6:.1f} MB" for name, size in stats.stored_bytes.items()}
     return [
         (
-            f"{stats.built:,} models from {tried:,} offers ({stats.cpu_hours:.1f} hours of work)",
+            f"{stats.built:,} models from {tried:,} offers in {hours}",
             ["library", *statuses],
             [[name, *(str(found.get(status, 0)) for status in statuses)] for name, found in stats.by_library.items()],
         ),
@@ -114,3 +121,25 @@ def stats_tables(stats: Stats) -> list[tuple[str, list[str], Rows]]:
             [[str(c.models), c.stage, c.example, c.reason[:110]] for c in stats.causes[:_TOP]],
         ),
     ]
+
+
+def stats_markdown(stats: Stats) -> str:
+    """The tables as a page."""
+    date = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    versions = ", ".join(f"{name} {version}" for name, version in stats.versions.items())
+    lines = [
+        "# A built corpus",
+        "",
+        f"{date}; {versions}. Made by `mindgap corpus build` and `mindgap corpus stats`.",
+        "",
+    ]
+    for title, columns, rows in stats_tables(stats):
+        lines += [f"## {title}", "", *(markdown_table(columns, rows) if rows else []), ""]
+    return "\n".join(lines)
+
+
+def models_list(entries: Sequence[Entry]) -> str:
+    """Every built model on a line: the beginning of its fingerprint, nodes, name."""
+    built = sorted((entry for entry in entries if entry.status is Status.BUILT), key=lambda entry: entry.spec)
+    rows = [f"{entry.fingerprint[:FINGERPRINT_DIGITS]}\t{entry.nodes}\t{entry.spec}" for entry in built]
+    return "\n".join(["fingerprint\tnodes\tmodel", *rows, ""])
