@@ -62,6 +62,8 @@ def test_a_zero_scale_is_a_dead_branch() -> None:
         lambda x: x[:, None].softmax(1) * x,
         lambda x: nn.functional.layer_norm(x[..., None], (1,)) + x[..., None],
         lambda x: torch.cat([x, x.clone().zero_()]) + 1,
+        lambda x: (x @ x.T).tril().exp2()[0, 1:] * x[0, 1:3],
+        lambda x: nn.functional.pad(x, (2, 0)).sin()[:, :2] * x[:, :2],
     ],
 )
 def test_masks_initial_states_and_expanded_scalars_are_alive(model: object) -> None:

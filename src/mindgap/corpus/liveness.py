@@ -22,6 +22,15 @@ _BORROWS_A_SHAPE: Final = re.compile(
 _SHARES_OUT: Final = re.compile(r"aten\.(_?softmax|_?log_softmax)\.")
 """Operators whose result is always the same along an axis with one element."""
 
+_SELECTS: Final = re.compile(
+    r"operator\.getitem|aten\.(slice|select|index|index_select|gather|narrow|split|split_with_sizes|chunk|unbind|diagonal)"
+    r"(\.|$)"
+)
+"""Operators that only take a part of a tensor."""
+
+_BLANKS: Final = re.compile(r"aten\.(tril|triu|masked_fill|constant_pad_nd|pad|where)_?\.")
+"""Operators that make a part of a tensor blank on purpose."""
+
 _FIRST_ALONE: Final = re.compile(r"aten\.(expand|view|reshape|type)_as\.")
 """Operators whose second argument lends its shape or dtype, never its numbers."""
 
@@ -56,6 +65,8 @@ class Watch:
     """Initial states: tensors that the program itself fills with one number, and what follows from them alone."""
     _single: set[int] = field(default_factory=set)
     """Values of one element, also expanded: they are all the same and still not dead."""
+    _partly_blank: set[int] = field(default_factory=set)
+    """Values with padding, one side of a mask or an initial state somewhere in them, and what follows from them."""
     _infinite: set[int] = field(default_factory=set)
     _counted: int = 0
     _constant: int = 0
@@ -86,6 +97,9 @@ class Watch:
         expanded = all(r in self._single for r in operands if r in self._carriers)
         masked = any(r in self._infinite for r in operands) or any(map(_is_infinite, _literals(node)))
         blank = any(r in self._blank for r in operands)
+        if blank or _BLANKS.match(node.op) or any(r in self._partly_blank for r in operands):
+            self._partly_blank.add(node.id)
+            blank = blank or bool(_SELECTS.match(node.op))  # where it is all the same, the blank part was taken
         for tensor in _floating(result):
             self._counted += 1
             finite = bool(torch.isfinite(tensor).all())
