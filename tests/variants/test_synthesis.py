@@ -115,10 +115,3 @@ def test_a_plugin_that_raises_is_counted_and_skipped(bases: list[Base]) -> None:
     made = list(islice(synthesis, 20))
     assert len(made) == 20 and not any("broken" in v.provenance.mutations for v in made)
     assert synthesis.skipped["broken", "raised ZeroDivisionError: a planted bug"] > 20
-
-
-def test_guidance_reaches_more_operators_than_chance(bases: list[Base]) -> None:
-    guided, blind = Synthesis(bases, 0), Synthesis(bases, 0, guided=False)
-    guided.skip(200)
-    blind.skip(200)
-    assert guided.coverage.count_operators() > blind.coverage.count_operators()

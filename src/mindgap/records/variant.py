@@ -37,7 +37,7 @@ class Provenance:
     """Fingerprint of the program that parts could be taken from; needed to make the variant again."""
     donor_name: str = ""
     focus: tuple[str, ...] = ()
-    """Operators that the synthesis asked for because they were not covered yet."""
+    """Operators, and a mutation, that the synthesis asked for because they reach what is not covered yet."""
     options: tuple[float, float] = (0.0, 0.0)
     """Shares of invalid and of equivalent variants, which the seed's choice depends on."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
@@ -14,6 +16,11 @@ from mindgap.variants.values import Value, contiguous_stride
 from mindgap.variants.walk import reads
 
 _LOOK_AT: Final = 12  # operators compared for each choice: enough to find a rare one, and cheap
+_MUTATIONS_LOOK_AT: Final = 4
+_MUTATION_ASKED: Final = 0.7
+"""Share of variants that begin with the mutation that gains most: the others find out what else would."""
+_RECENT: Final = 0.05
+"""Weight of the last variant in what a mutation is expected to gain."""
 
 
 class Coverage:
@@ -26,9 +33,19 @@ class Coverage:
         self.pairs: set[tuple[str, str]] = set()
         """(producer, consumer)"""
         self._asked: Counter[str] = Counter()
+        self._gains: dict[str, float] = {}
+        """New contexts and pairs that a variant with this mutation brought of late."""
 
-    def add(self, program: Program, base: Base) -> None:
-        """Count what differs in a program from its base."""
+    def add(self, program: Program, base: Base, mutations: Sequence[str] = ()) -> None:
+        """Count what differs in a program from its base, and credit its mutations with what is new."""
+        before = len(self.contexts) + len(self.pairs)
+        self._count(program, base)
+        gain = len(self.contexts) + len(self.pairs) - before
+        for name in mutations:
+            expected = self._gains.setdefault(name, gain)
+            self._gains[name] = expected + _RECENT * (gain - expected)
+
+    def _count(self, program: Program, base: Base) -> None:
         own = base.objects
         fresh = [node for node in program.nodes if id(node) not in own]
         changed = {node.id: node for node in fresh}
@@ -51,15 +68,19 @@ class Coverage:
                 first = first or meta
             self.contexts.add(hash((node.op, *_context(first), literal_class(node))))
 
-    def focus(self, rng: Random, names: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """Operators to use next: the least covered of a few; what was asked for in vain counts as well."""
-        pool = catalogue.functional() if names is None else names
+    def focus(self, rng: Random, mutations: Sequence[str] = ()) -> tuple[str, ...]:
+        """What to use next: operators, the least covered of a few (what was asked for in vain counts as well), and
+        mostly also the mutation of a few that gains most new contexts and pairs."""
+        pool = catalogue.functional()
         chosen = []
         for _ in range(2):
             some = [pool[int(rng.random() * len(pool))] for _ in range(_LOOK_AT)]
             best = min(some, key=lambda op: self.operators[op] + self._asked[op])
             self._asked[best] += 1
             chosen.append(best)
+        if mutations and rng.random() < _MUTATION_ASKED:
+            candidates = [mutations[int(rng.random() * len(mutations))] for _ in range(_MUTATIONS_LOOK_AT)]
+            chosen.append(max(candidates, key=lambda name: self._gains.get(name, math.inf)))
         return tuple(chosen)
 
     def count_operators(self) -> int:

@@ -43,8 +43,12 @@ _VIEWS: Final = re.compile(
     r"|split_with_sizes|unbind|narrow|movedim|swapaxes|swapdims|alias|detach|expand_as|view_as|reshape_as)\."
 )
 """Operators whose result holds the very numbers of their first operand: no sample is needed."""
-_UNCHECKED: Final = re.compile(r"^aten\.(_?(lstm|gru|rnn_)|native_|_native_|quantized_)")
-"""Operators that trust their arguments: wrong sizes are not refused but read and write foreign memory."""
+_UNCHECKED: Final = re.compile(r"^aten\.(lstm|gru|rnn_|native_|quantized_|_(?!_|assert|upsample|softmax|log_softmax))")
+"""Operators that trust their arguments: wrong sizes are not refused but read and write foreign memory.
+
+Private ones rely on their public callers: `_weight_norm` writes as many norms as the weight has rows into a tensor of
+the size that it was given.
+"""
 _DIVISIONS: Final = re.compile(r"remainder|fmod|floor_divide|div\w*\.\w*_mode|gcd|lcm|bitwise_\w+_shift")
 """Of whole numbers these are single instructions: the smallest number divided by -1 ends the process."""
 _PRODUCTS: Final = re.compile(r"mm\b|matmul|linear|mv\b|vecdot")

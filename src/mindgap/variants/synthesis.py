@@ -62,11 +62,13 @@ def make_variant(
     rng = Random(_mixed(base.fingerprint, seed))
     intent = _intent(rng.random(), invalid_share, equivalent_share)
     draft = Draft(base, rules, rng, donor)
-    draft.focus = list(focus)
     known = tuple(mutations) if mutations is not None else _registered()
+    names = _by_name(known)
+    draft.focus = [name for name in focus if name not in names]
+    ahead = [names[name] for name in focus if name in names]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # operators complain about what they are tried with
-        done = _apply(draft, known, intent, skipped if skipped is not None else Counter())
+        done = _apply(draft, known, intent, ahead, skipped if skipped is not None else Counter())
     if not done:
         raise Refused(f"no mutation fits {base.name}")
     provenance = Provenance(
@@ -108,6 +110,7 @@ class Synthesis:
         self._guided = guided
         self._shares = (invalid_share, equivalent_share)
         self._mutations = (*_registered(), *plugins)
+        self._valid = tuple(item.name for item in by_intent(self._mutations, Intent.VALID))
         self._rules = rules
         self.coverage = Coverage()
         self.skipped: Counter[tuple[str, str]] = Counter()
@@ -128,7 +131,7 @@ class Synthesis:
         while True:
             base, donor = self._rng.choice(self._bases), self._rng.choice(self._bases)
             seed = self._rng.getrandbits(48)
-            focus = self.coverage.focus(self._rng) if self._guided else ()
+            focus = self.coverage.focus(self._rng, self._valid) if self._guided else ()
             try:
                 variant = make_variant(
                     base,
@@ -145,14 +148,18 @@ class Synthesis:
                 self.skipped["variant", str(refusal)] += 1
                 continue
             self.made += 1
-            self.coverage.add(variant.program, base)
+            self.coverage.add(variant.program, base, variant.provenance.mutations)
             return variant
 
 
 def _apply(
-    draft: Draft, mutations: tuple[Mutation, ...], intent: Intent, skipped: Counter[tuple[str, str]]
+    draft: Draft,
+    mutations: tuple[Mutation, ...],
+    intent: Intent,
+    ahead: list[Mutation],
+    skipped: Counter[tuple[str, str]],
 ) -> list[str]:
-    """Mutations one after the other; those that do not fit are undone and counted."""
+    """Mutations one after the other, first what was asked for; those that do not fit are undone and counted."""
     wanted = draft.rng.choice(_EDITS)
     kinds = [Intent.EQUIVALENT] * wanted if intent is Intent.EQUIVALENT else [Intent.VALID] * wanted
     if intent is Intent.INVALID:
@@ -161,7 +168,8 @@ def _apply(
     for kind in kinds:
         names, weights = _weighted(mutations, kind)
         for _ in range(_MOST_ATTEMPTS // len(kinds) if names else 0):
-            chosen = draft.rng.choices(names, cum_weights=weights)[0]
+            asked = ahead and kind is Intent.VALID
+            chosen = ahead.pop() if asked else draft.rng.choices(names, cum_weights=weights)[0]
             if _try(draft, chosen, skipped):
                 done.append(chosen.name)
                 break
@@ -204,6 +212,11 @@ def _intent(draw: float, invalid: float, equivalent: float) -> Intent:
 @cache
 def _registered() -> tuple[Mutation, ...]:
     return tuple(registered())
+
+
+@cache
+def _by_name(mutations: tuple[Mutation, ...]) -> dict[str, Mutation]:
+    return {item.name: item for item in mutations}
 
 
 @cache
