@@ -7,6 +7,7 @@ from pathlib import Path
 from mindgap.campaign.case import Case
 from mindgap.campaign.stream import numbered
 from mindgap.execution.batch import Trial
+from mindgap.execution.serve_stream import described
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 from tests.campaign.programs import variants
@@ -21,7 +22,7 @@ def crashed(platform: str) -> Trial:
 
 
 def case(*trials: Trial) -> Case:
-    found = Case(numbered(0, next(variants())))
+    found = Case(numbered(0, described(next(variants()))))
     for trial in trials:
         found.record(trial)
     return found

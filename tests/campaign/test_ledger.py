@@ -15,13 +15,14 @@ from mindgap.campaign.stream import numbered
 from mindgap.campaign.writer import Writer
 from mindgap.errors import NoSpace, UsageError
 from mindgap.execution.batch import Trial
+from mindgap.execution.serve_stream import described
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 from tests.campaign.programs import plan, variants
 
 
 def case(number: int, conclusion: Conclusion = Conclusion.AGREES) -> Case:
-    variant = numbered(number, next(variants()))
+    variant = numbered(number, described(next(variants())))
     trials = {
         "eager": Trial("eager", Status.OK, Stage.RUN, digest="00ff"),
         "wrong": Trial("wrong", Status.OK, Stage.RUN, digest="00fe", stable=True, seconds=0.5),

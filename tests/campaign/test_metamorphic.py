@@ -12,6 +12,7 @@ from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.metamorphic import ALONE, EQUIVALENT, NEIGHBOURS, PERMUTED, batch_size, relations
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.stream import Numbering, numbered
+from mindgap.execution.serve_stream import described
 from mindgap.platforms.config import Config
 from mindgap.program.codec import decode
 from mindgap.program.graph import Input, Node, Program, Ref
@@ -58,7 +59,7 @@ def variant(program: Program, intent: Intent = Intent.VALID) -> Variant:
 def test_derived_programs_give_the_rows_that_they_should() -> None:
     assert batch_size(batched()) == 3
     original = outputs(batched())
-    found = dict(relations(numbered(0, variant(batched())), None))
+    found = dict(relations(numbered(0, described(variant(batched()))), None))
     assert set(found) == {PERMUTED, NEIGHBOURS, ALONE}
     for program, relation in found.values():
         assert torch.equal(outputs(program)[list(relation.of)], original[list(relation.take)])
@@ -66,11 +67,11 @@ def test_derived_programs_give_the_rows_that_they_should() -> None:
 
 
 def test_an_equivalent_variant_is_held_against_its_base() -> None:
-    found = dict(relations(numbered(0, variant(batched(), Intent.EQUIVALENT)), batched("aten.cos.default")))
+    found = dict(relations(numbered(0, described(variant(batched(), Intent.EQUIVALENT))), batched("aten.cos.default")))
     program, relation = found[EQUIVALENT]
     assert decode(relation.original.program).nodes[0].op == "aten.cos.default"
     assert program.nodes[0].op == "aten.sin.default" and not relation.take
-    assert not list(relations(numbered(0, variant(batched(), Intent.INVALID)), None))
+    assert not list(relations(numbered(0, described(variant(batched(), Intent.INVALID))), None))
 
 
 def test_a_platform_that_contradicts_itself_is_found_and_others_stay_silent(tmp_path: Path) -> None:

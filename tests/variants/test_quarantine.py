@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mindgap.program.graph import Ref
-from mindgap.variants.quarantine import Quarantine
+from mindgap.variants.quarantine import Quarantine, keep
 from mindgap.variants.rules import Refused, RuleTable
 from mindgap.variants.values import of_tensor
 
@@ -33,6 +33,7 @@ def test_the_next_process_refuses_what_ended_the_last(tmp_path: Path) -> None:
     path = tmp_path / "quarantine"
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(path)], capture_output=True, timeout=100, check=False)
     assert done.returncode < 0, done.stderr
+    assert "aten.relu" in keep(path)
     rules = RuleTable(Quarantine(path))
     with pytest.raises(Refused, match="ended the process"):
         rules.evaluate("aten.relu.default", (Ref(0),), {}, lambda _: of_tensor(torch.ones(3)))
@@ -44,4 +45,9 @@ def test_what_came_back_is_not_kept(tmp_path: Path) -> None:
     first = Quarantine(tmp_path / "q")
     first.enter("a call")
     first.leave()
+    assert not keep(tmp_path / "q") and "a call" not in Quarantine(tmp_path / "q")
+
+
+def test_a_process_that_was_killed_from_outside_accuses_nothing(tmp_path: Path) -> None:
+    Quarantine(tmp_path / "q").enter("a call")  # and nobody calls `keep`
     assert "a call" not in Quarantine(tmp_path / "q")

@@ -16,14 +16,13 @@ from mindgap.bench.measurement import Measurement
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.stream import Numbering
+from mindgap.campaign.stream import stream_of
 from mindgap.campaign.stretch import Stretch
 from mindgap.campaign.workforce import LocalWorkforce
 from mindgap.execution.pool import Pool
 from mindgap.pipeline import environment
 from mindgap.platforms.registry import resolve
-from mindgap.variants.base import Base, load_bases
-from mindgap.variants.synthesis import Synthesis
+from mindgap.variants.base import load_bases
 
 PLATFORMS: Final = ("eager", "eager@scalar")
 LARGEST: Final = 120
@@ -55,10 +54,11 @@ class _Rate:
 def measure(tell: Callable[[str, str], None], variants: int = 400, seed: int = 0) -> Measurement:
     """The same campaign with one and with two programs at work at the same time."""
     bases = [base for base in load_bases(None, None) if len(base.program.nodes) <= LARGEST]
+    names = tuple(f"smoke:{base.name}" for base in bases)
     rates = []
     for jobs in (1, 2):
         tell("campaign", f"{variants} variants, {jobs} at a time")
-        rates.append(_campaign(bases, variants, seed, jobs))
+        rates.append(_campaign(names, variants, seed, jobs))
     one, two = rates
     nodes = sum(len(base.program.nodes) for base in bases) / len(bases)
     cpu_ms = 1000 * two.cpu_s / two.variants
@@ -79,9 +79,8 @@ def measure(tell: Callable[[str, str], None], variants: int = 400, seed: int = 0
     )
 
 
-def _campaign(bases: list[Base], variants: int, seed: int, jobs: int) -> _Rate:
-    plan = Plan(PLATFORMS, variants, seed, metamorphic_share=0.0)
-    numbering = Numbering(lambda: iter(Synthesis(bases, seed)))
+def _campaign(names: tuple[str, ...], variants: int, seed: int, jobs: int) -> _Rate:
+    plan = Plan(PLATFORMS, variants, seed, corpus=names, metamorphic_share=0.0)
     marks: list[tuple[float, int, float, float]] = []
 
     def watch(now: Snapshot) -> None:
@@ -91,7 +90,7 @@ def _campaign(bases: list[Base], variants: int, seed: int, jobs: int) -> _Rate:
     with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder), writing=True) as ledger, Pool() as pool:
         workforce = LocalWorkforce(pool, plan, {name: resolve(name) for name in PLATFORMS}, jobs)
         stretch = Stretch(ledger, plan, workforce, jobs)
-        stretch.run(numbering, None, watch)
+        stretch.run(stream_of(plan, Path(folder), pool), None, watch)
         (start, before, used, judging), (end, after, used_at_end, judging_at_end) = marks[0], marks[-1]
         total = ledger.data.execute("SELECT SUM(seconds) FROM outcomes").fetchone()[0] or 0.0
         own = total * (after - before) / variants

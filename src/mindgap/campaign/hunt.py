@@ -60,8 +60,8 @@ def hunt(
     """
     with Ledger(directory, writing=True, new=plan is not None) as ledger:
         plan = _plan(ledger, plan)
-        numbers = numbering or stream_of(plan, directory)
         with Pool(import_paths()) as pool:
+            numbers = numbering or stream_of(plan, directory, pool)
             stretch = _stretch(ledger, plan, pool, config, jobs, cluster)
             reason = stretch.run(numbers, hours, watch)
         return _ending(ledger, stretch, reason, known)
@@ -80,8 +80,8 @@ def merge(
     """Take results of another machine into a campaign; verdicts are made as if all had run together."""
     with Ledger(directory, writing=True, new=False) as ledger:
         plan = ledger.plan()
-        numbers = numbering or stream_of(plan, directory)
         with Pool(import_paths()) as pool, Results(results, plan, pool.scratch) as given:
+            numbers = numbering or stream_of(plan, directory, pool)
             ledger.add_platforms(given.platforms)
             stretch = _stretch(ledger, plan, pool, config, jobs, None)
             reason = stretch.merge(numbers, given.numbers, given.trials, watch)

@@ -11,6 +11,7 @@ from mindgap.campaign.archive import Writing
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import BASELINE, Plan
 from mindgap.campaign.stream import WEIGHTS, Numbering, stream_of
+from mindgap.execution.pool import Pool
 
 ROWS: Final = 500
 """Programs in one part: a few MB."""
@@ -27,10 +28,10 @@ def pack_campaign(
     tell: Callable[[int, int], None] = lambda done, count: None,
 ) -> int:
     """Write every variant of a campaign to a pack; how many there are."""
-    with Ledger(directory) as ledger:
+    with Ledger(directory) as ledger, Pool() as pool:
         plan = ledger.plan()
         digests = _digests(ledger)
-        numbers = numbering or stream_of(plan, directory)
+        numbers = numbering or stream_of(plan, directory, pool)
         about = {"plan": plan.to_text(), "campaign": identity_of(plan), "variants": plan.variants}
         with Writing(output, CAMPAIGN, about) as pack:
             rows = []

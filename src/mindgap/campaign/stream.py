@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from mindgap.campaign.case import Numbered
 from mindgap.campaign.plan import Plan
+from mindgap.errors import MindgapError
 from mindgap.execution.batch import Job
-from mindgap.program.codec import encode
-from mindgap.program.fingerprint import fingerprint
+from mindgap.execution.pool import HOST, Pool
+from mindgap.execution.process import Death
+from mindgap.execution.serve_stream import ALIVE, Recipe, described
 from mindgap.program.graph import Program
-from mindgap.records.files import write_whole
-from mindgap.records.tensors import byte_view
-from mindgap.variants.base import Base, load_bases
-from mindgap.variants.synthesis import Synthesis, Variant
+from mindgap.records.platform import Limits
+from mindgap.records.variant import Provenance
+from mindgap.variants import quarantine
+from mindgap.variants.base import load_bases
+from mindgap.variants.synthesis import Variant
 
 WEIGHTS: Final = "weights"
 """The folder of a campaign with the constants that no seed gives."""
+QUARANTINE: Final = "quarantine.txt"
+"""The file of a campaign with calls that ended the process that makes variants."""
+MAKER: Final = replace(HOST, name="synthesis", limits=Limits(cpu_s=300, wall_s=300, memory_mb=8192))
+ROOM: Final = 64
+"""Variants that wait between the process that makes them and the campaign."""
+MOST_DEATHS: Final = 8
+"""So often the worker may end without having made another variant."""
 
 Stream: TypeAlias = Callable[[], Iterator[Variant]]
 """Starts the stream anew."""
@@ -41,39 +55,100 @@ class Numbering:
             if number >= count:
                 return
             if wanted(number):
-                yield numbered(number, variant, self.weights)
+                yield numbered(number, described(variant), self.weights)
 
 
-def numbered(number: int, variant: Variant, weights: str = "") -> Numbered:
-    """A variant made ready to travel."""
-    program = variant.program
-    kept = any(constant.made is None for constant in program.constants)
+class MadeInWorker(Numbering):
+    """The same from a worker process: a kernel that crashes while rules are learned costs one call, no campaign."""
+
+    def __init__(self, pool: Pool, recipe: Recipe) -> None:
+        super().__init__(lambda: iter(()), recipe.weights, lambda fingerprint: self._programs.get(fingerprint))
+        self._pool = pool
+        self._recipe = recipe
+        pool.open_stream(MAKER, asdict(recipe))
+
+    def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[Numbered]:
+        left = [number for number in range(count) if wanted(number)]
+        deaths = 0
+        while left:
+            done = 0
+            ended: Numbered | Death | BaseException | None = None
+            for ended in self._made(left):
+                if not isinstance(ended, Numbered):
+                    break
+                done += 1
+                yield ended
+            left = left[done:]
+            if isinstance(ended, BaseException):
+                raise ended
+            if self._pool.interrupted or not isinstance(ended, Death):
+                return
+            deaths = 1 if done else deaths + 1
+            if deaths == MOST_DEATHS:
+                raise MindgapError(
+                    f"variant {left[0]} cannot be made: the process that makes it ended {deaths} times",
+                    cause=ended.message,
+                    hint="another --seed or --corpus makes other variants; what is finished stays",
+                )
+            if not ended.outside:  # whoever kills it from outside says nothing of the call at hand
+                quarantine.keep(Path(self._recipe.quarantine))
+
+    def _made(self, numbers: Sequence[int]) -> Iterator[Numbered | Death | BaseException | None]:
+        """What the worker makes, and last how it ended."""
+        room: queue.Queue[Numbered | Death | BaseException | None] = queue.Queue(ROOM)
+        closed = threading.Event()
+
+        def put(item: Numbered | Death | BaseException | None) -> None:
+            while not closed.is_set():
+                with contextlib.suppress(queue.Full):
+                    room.put(item, timeout=0.2)
+                    return
+
+        def take(number: int, message: Any) -> None:
+            if number != ALIVE:
+                put(numbered(number, message, self.weights))
+
+        def ask() -> None:
+            try:
+                ended = self._pool.stream(MAKER, asdict(self._recipe), numbers, take)
+            except BaseException as error:  # told to whoever reads
+                put(error)
+            else:
+                put(ended)
+
+        thread = threading.Thread(target=ask, name="variants", daemon=True)
+        thread.start()
+        try:
+            item: Numbered | Death | BaseException | None = room.get()
+            while isinstance(item, Numbered):
+                yield item
+                item = room.get()
+            yield item
+        finally:
+            closed.set()
+            if thread.is_alive():
+                self._pool.interrupt(MAKER)
+            thread.join()
+
+    @cached_property
+    def _programs(self) -> dict[str, Program]:
+        store = None if self._recipe.store is None else Path(self._recipe.store)
+        return {base.fingerprint: base.program for base in load_bases(self._recipe.corpus, store)}
+
+
+def numbered(number: int, message: Mapping[str, Any], weights: str = "") -> Numbered:
+    """A variant as it travels."""
     return Numbered(
         number=number,
-        fingerprint=fingerprint(program),
-        name=program.name,
-        nodes=len(program.nodes),
-        job=Job(encode(program), seed=0, weights=weights if kept else ""),
-        provenance=variant.provenance,
+        fingerprint=message["fingerprint"],
+        name=message["name"],
+        nodes=message["nodes"],
+        job=Job(message["program"], seed=0, weights=weights if message["needs_weights"] else ""),
+        provenance=Provenance.from_message(message["provenance"]),
     )
 
 
-def stream_of(plan: Plan, directory: Path) -> Numbering:
+def stream_of(plan: Plan, directory: Path, pool: Pool) -> Numbering:
     """The variants of a plan's corpus; what no seed gives is laid down in the campaign's directory."""
-    store = None if plan.corpus_directory is None else Path(plan.corpus_directory)
-    bases = load_bases(plan.corpus, store)
-    weights = directory / WEIGHTS
-    keep_weights(bases, weights)
-    programs = {base.fingerprint: base.program for base in bases}
-    return Numbering(lambda: iter(Synthesis(bases, plan.seed)), str(weights), programs.get)
-
-
-def keep_weights(bases: list[Base], directory: Path) -> None:
-    """Constants that no seed gives, once each, as raw values named by their digest."""
-    kept = {identity: tensor for base in bases for identity, tensor in base.kept.items()}
-    if kept:
-        directory.mkdir(exist_ok=True)
-    for identity, tensor in kept.items():
-        path = directory / identity
-        if not path.exists():
-            write_whole(path, byte_view(tensor).numpy().tobytes())
+    weights, calls = directory / WEIGHTS, directory / QUARANTINE
+    return MadeInWorker(pool, Recipe(plan.corpus, plan.corpus_directory, plan.seed, str(weights), str(calls)))

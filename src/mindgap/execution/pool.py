@@ -50,6 +50,8 @@ class Pool:
         self._workers: dict[str, WorkerProcess] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
+        self.interrupted = False
+        """Whether everything was ended: nobody should start anything anew."""
 
     def __enter__(self) -> Pool:
         return self
@@ -66,10 +68,11 @@ class Pool:
         self._workers.clear()
         self.scratch.remove()
 
-    def interrupt(self) -> None:
-        """End every process now; the threads that wait for them are told that they died."""
+    def interrupt(self, only: PlatformSpec | None = None) -> None:
+        """End every process now, or one; the threads that wait for them are told that they died."""
         with self._lock:
-            workers = list(self._workers.values())
+            self.interrupted = self.interrupted or only is None
+            workers = [w for name, w in self._workers.items() if only is None or name == only.name]
         for worker in workers:
             worker.interrupt()
 
@@ -188,6 +191,22 @@ class Pool:
         if "internal" in answer:
             raise RuntimeError(answer["internal"])
         return int(answer["result"]["resident_mb"])
+
+    def open_stream(self, worker: PlatformSpec, recipe: Mapping[str, Any]) -> int:
+        """Load the programs that variants are made from; raises what is wrong with them."""
+        return int(self._demand(worker, {"do": "open_stream", "recipe": dict(recipe)}, "loading the corpus"))
+
+    def stream(
+        self,
+        worker: PlatformSpec,
+        recipe: Mapping[str, Any],
+        numbers: Sequence[int],
+        on_item: Callable[[int, Any], None],
+    ) -> Death | None:
+        """Have these variants made; None when all came."""
+        request = {"do": "stream", "recipe": dict(recipe), "numbers": list(numbers)}
+        ended = self.batch(worker, request, on_item)
+        return ended if isinstance(ended, Death) else None
 
     def _outcome(self, spec: PlatformSpec, result: Mapping[str, Any], log: str, file: Path) -> Outcome:
         status = Status(result["status"])

@@ -20,6 +20,7 @@ from mindgap.errors import MindgapError, NoSpace
 from mindgap.execution import arena
 from mindgap.execution.batch import Job, Question
 from mindgap.execution.serve_batch import Weights, failure, judge_question, one_run, run_job
+from mindgap.execution.serve_stream import Streaming
 from mindgap.execution.subject import Subject
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, Task
 from mindgap.platforms.messages import first_cause
@@ -37,6 +38,7 @@ class Server:
         self._platform: Platform | None = None
         self._limits = Limits()
         self._weights = Weights()
+        self._streaming = Streaming()
 
     def serve(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to one request; what goes wrong is part of it."""
@@ -139,6 +141,21 @@ class Server:
             return judge_question(Question.from_message(questions[number]), self._weights)
 
         return self._each(len(questions), one)
+
+    def do_open_stream(self, recipe: Mapping[str, Any]) -> int:
+        """Load the programs that variants are made from; how many there are."""
+        return self._streaming.open(recipe)
+
+    def do_stream(self, recipe: Mapping[str, Any], numbers: list[int]) -> dict[str, Any]:
+        """Make variants; each is reported when it is ready, and the pipe holds back what nobody takes."""
+
+        def report(number: int, result: Any) -> None:
+            self._report({"item": number, "result": result})
+            self._grant_cpu_time()
+
+        self._streaming.open(recipe)
+        self._streaming.send(numbers, report)
+        return {"resident_mb": _resident_mb()}
 
     def _each(self, count: int, one: Callable[[int], Any]) -> dict[str, Any]:
         """Every item has the whole limit of CPU time for itself."""

@@ -1,4 +1,4 @@
-"""Calls that ended the process: noted before they are made, so that the next process does not make them again.
+"""Calls that ended a process: noted before they are made, so that the next process does not make them again.
 
 A kernel may crash where it should refuse. Without a note a campaign that goes on would reach the same call, and end,
 for ever.
@@ -18,14 +18,8 @@ class Quarantine:
     """A file of calls that must not be made, and beside it the call that is being made now."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._known = set(path.read_text().splitlines()) if path.exists() else set()
-        self._now = self._open(path.with_name(f"{path.name}.now"))
-        unfinished = self._now[:].rstrip(b"\0").decode(errors="replace")
-        if unfinished:
-            self._known.add(unfinished)
-            with path.open("a") as file:
-                file.write(f"{unfinished}\n")
+        self._now = _open(_beside(path))
         self.leave()
 
     def __contains__(self, call: str) -> bool:
@@ -40,14 +34,27 @@ class Quarantine:
         """It came back."""
         self._now[:] = b"\0" * _ROOM
 
-    @staticmethod
-    def _open(path: Path) -> mmap.mmap:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            os.ftruncate(handle, _ROOM)
-            return mmap.mmap(handle, _ROOM)
-        finally:
-            os.close(handle)
+
+def keep(path: Path) -> str:
+    """Add the call that a process died in; whoever saw it die knows that it was not killed from outside."""
+    unfinished = _beside(path).read_bytes().rstrip(b"\0").decode(errors="replace") if _beside(path).exists() else ""
+    if unfinished:
+        with path.open("a") as file:
+            file.write(f"{unfinished}\n")
+    return unfinished
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.now")
+
+
+def _open(path: Path) -> mmap.mmap:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        os.ftruncate(handle, _ROOM)
+        return mmap.mmap(handle, _ROOM)
+    finally:
+        os.close(handle)
 
 
 def _line(call: str) -> str:

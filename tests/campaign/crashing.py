@@ -1,0 +1,27 @@
+"""A process that makes variants and dies of one kind of call: its worker becomes this platform."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from mindgap.platforms.eager import Eager
+from mindgap.records.platform import PlatformSpec
+from mindgap.variants import rules
+
+DEADLY = "aten.tan.default"
+
+
+class Crashing(Eager):
+    """Eager in a worker that cannot learn one operator."""
+
+    def __init__(self, spec: PlatformSpec) -> None:
+        super().__init__(spec)
+        learn = rules._learn
+
+        def dying(op: str, *rest: Any) -> Any:
+            if op == DEADLY:
+                os.abort()
+            return learn(op, *rest)
+
+        rules._learn = dying
