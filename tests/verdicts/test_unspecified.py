@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mindgap.verdicts.surveyed import THOROUGH
 from mindgap.verdicts.unspecified import RULES, matching
 from tests.verdicts.programs import call, surveyed
 
@@ -97,14 +98,14 @@ REACH = [
 
 @pytest.mark.parametrize("rule, function, inputs, places", REACH)
 def test_a_rule_reaches_exactly_its_elements(rule, function, inputs, places):
-    found = surveyed(function, *inputs, runs=2)
+    found = surveyed(function, *inputs, runs=THOROUGH)
     mask = found.outputs[0].hazards[rule].reshape(-1)
     assert mask.nonzero().reshape(-1).tolist() == places
     assert rule in found.rules
 
 
 def test_a_hazard_that_reaches_no_output_leaves_no_mask():
-    found = surveyed(lambda t: torch.empty_like(t).fill_(0.0) + t, torch.ones(3), runs=2)
+    found = surveyed(lambda t: torch.empty_like(t).fill_(0.0) + t, torch.ones(3), runs=THOROUGH)
     assert "uninitialised-memory" in found.rules and not found.outputs[0].hazards
 
 
@@ -115,7 +116,7 @@ def test_signs_of_vectors_do_not_reach_what_does_not_depend_on_them():
         values, vectors = torch.linalg.eigh(t)
         return vectors, vectors @ torch.diag(values) @ vectors.T
 
-    found = surveyed(rebuild, matrix, runs=2)
+    found = surveyed(rebuild, matrix, runs=THOROUGH)
     assert found.outputs[0].hazards["vector-sign"].all()
     assert "vector-sign" not in found.outputs[1].hazards or not found.outputs[1].hazards["vector-sign"].any()
 
@@ -124,7 +125,7 @@ def test_a_division_that_would_trap_is_not_made():
     smallest = torch.tensor([-(2**63)])
     trap = call("aten.div.Tensor_mode", smallest, torch.tensor([-1]), rounding_mode="trunc")
     assert trap.make().tolist() == [-(2**63)]
-    found = surveyed(lambda a, b: torch.div(a, b, rounding_mode="trunc"), smallest, torch.tensor([-1]), runs=1)
+    found = surveyed(lambda a, b: torch.div(a, b, rounding_mode="trunc"), smallest, torch.tensor([-1]), runs=THOROUGH)
     assert found.outputs[0].hazards["integer-division"].all()
-    by_zero = surveyed(lambda a: a // 0, torch.tensor([5]), runs=1)
+    by_zero = surveyed(lambda a: a // 0, torch.tensor([5]), runs=THOROUGH)
     assert by_zero.outputs[0].hazards["integer-division"].all()

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,6 +29,9 @@ from mindgap.records.platform import Limits, PlatformSpec
 from mindgap.records.source import Source
 from mindgap.records.tensors import NamedTensor, same_outputs
 
+if TYPE_CHECKING:
+    from mindgap.verdicts.survey import Surveyor
+
 
 class Server:
     """Holds one platform and answers requests about it."""
@@ -39,6 +42,7 @@ class Server:
         self._limits = Limits()
         self._weights = Weights()
         self._streaming = Streaming()
+        self._surveyed: tuple[dict[str, Any], Surveyor] | None = None
 
     def serve(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to one request; what goes wrong is part of it."""
@@ -200,22 +204,21 @@ class Server:
         return Task(inputs, program=program, constants=tensors, seed=subject.seed), reason
 
     def do_survey(self, subject: Mapping[str, Any], runs: int, file: str) -> dict[str, Any]:
-        """What rounding alone explains for this model and these inputs: reference, noise floor, hazards."""
-        from mindgap.verdicts.survey import survey
+        """What rounding alone explains for this model and these inputs: reference, noise floor, hazards.
 
-        described = Subject.from_message(subject)
-        inputs = described.load_inputs()
-        tensors = described.load_tensors()
-        program = described.load_program()
+        Asked again about the same subject, it only adds the runs that are missing.
+        """
+        from mindgap.verdicts.steps import STEPS
+
         start = time.perf_counter()
-        if program is not None:
-            found = survey((program, tensors), inputs, described.seed, runs)
-        else:
-            loaded = load_source(described.source) if described.source else None
-            if loaded is None or loaded.model is None:
-                raise MindgapError("there is neither a program nor a source to survey")
-            _restore_state(loaded, described.state, tensors)
-            found = survey(loaded.model, inputs, described.seed, runs)
+        known, surveyor = self._surveyed or ({}, None)
+        self._surveyed = None
+        if surveyor is None or known != subject:
+            surveyor = _surveyor(Subject.from_message(subject))
+        more = runs < STEPS[-1]
+        found = surveyor.survey(runs, more)
+        if more:
+            self._surveyed = dict(subject), surveyor
         message, result = found.to_message()
         entries = arena.write(Path(file), result)
         return {"survey": message, "entries": entries, "seconds": time.perf_counter() - start}
@@ -239,6 +242,19 @@ def _resident_mb() -> int:
     except OSError:  # not Linux: the peak is all there is
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 20
     return pages * resource.getpagesize() >> 20
+
+
+def _surveyor(subject: Subject) -> Surveyor:
+    from mindgap.verdicts.survey import Surveyor
+
+    inputs, tensors, program = subject.load_inputs(), subject.load_tensors(), subject.load_program()
+    if program is not None:
+        return Surveyor((program, tensors), inputs, subject.seed)
+    loaded = load_source(subject.source) if subject.source else None
+    if loaded is None or loaded.model is None:
+        raise MindgapError("there is neither a program nor a source to survey")
+    _restore_state(loaded, subject.state, tensors)
+    return Surveyor(loaded.model, inputs, subject.seed)
 
 
 def load_source(source: Source) -> Loaded:

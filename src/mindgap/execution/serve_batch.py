@@ -141,17 +141,19 @@ def judge_question(question: Question, weights: Weights) -> list[dict[str, Any]]
 
 
 def _verdicts(question: Question, weights: Weights) -> list[Verdict]:
-    from mindgap.verdicts.steps import judge_in_steps
-    from mindgap.verdicts.survey import Survey, survey
+    from mindgap.verdicts.steps import STEPS, judge_in_steps
+    from mindgap.verdicts.survey import Survey, Surveyor
 
-    task: Task | None = None
+    surveyor: Surveyor | None = None
 
     def survey_with(runs: int) -> Survey:
-        nonlocal task
+        nonlocal surveyor
         try:
-            task = task or task_of(question.job, weights)
-            assert task.program is not None
-            return survey((task.program, task.constants), task.inputs, task.seed, runs)
+            if surveyor is None:
+                task = task_of(question.job, weights)
+                assert task.program is not None
+                surveyor = Surveyor((task.program, task.constants), task.inputs, task.seed)
+            return surveyor.survey(runs, more=runs < STEPS[-1])
         except Exception as error:
             sys.stderr.write(traceback.format_exc())
             return Survey(problem=first_cause(error))

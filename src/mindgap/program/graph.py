@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import torch
 
@@ -91,9 +91,15 @@ class Program:
         return sum(_numel(constant.meta) for constant in self.constants)
 
 
+_LEAVES: Final = frozenset({Ref, int, float, bool, str, type(None), torch.Tensor, torch.dtype, torch.device})
+"""What is a leaf at first sight: nearly every argument, and asking whether it is a mapping takes longer."""
+
+
 def leaves(structure: Argument, path: str = "") -> Iterator[tuple[str, Argument]]:
     """Every leaf of nested lists, tuples and dicts with its path (`logits`, `hidden[0]`)."""
-    if isinstance(structure, Mapping):
+    if type(structure) in _LEAVES:
+        yield path, structure
+    elif isinstance(structure, Mapping):
         for key, value in structure.items():
             yield from leaves(value, f"{path}.{key}" if path else str(key))
     elif isinstance(structure, list | tuple):
@@ -105,6 +111,8 @@ def leaves(structure: Argument, path: str = "") -> Iterator[tuple[str, Argument]
 
 def map_leaves(structure: Argument, change: Callable[[Argument], Argument]) -> Argument:
     """The same nesting with every leaf changed."""
+    if type(structure) in _LEAVES:
+        return change(structure)
     if isinstance(structure, Mapping):
         return {key: map_leaves(value, change) for key, value in structure.items()}
     if isinstance(structure, list):
@@ -116,8 +124,13 @@ def map_leaves(structure: Argument, change: Callable[[Argument], Argument]) -> A
 
 def references(node: Node) -> list[int]:
     """The ids that a node reads, in order of appearance."""
-    arguments = [*node.args, *node.kwargs.values()]
-    return [int(leaf) for argument in arguments for _, leaf in leaves(argument) if isinstance(leaf, Ref)]
+    found: list[int] = []
+    for argument in (*node.args, *node.kwargs.values()):
+        if type(argument) is Ref:
+            found.append(int(argument))
+        elif type(argument) not in _LEAVES:
+            found += [int(leaf) for _, leaf in leaves(argument) if isinstance(leaf, Ref)]
+    return found
 
 
 def digest(tensor: torch.Tensor) -> str:

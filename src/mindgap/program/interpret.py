@@ -108,6 +108,8 @@ class Executable:
 
     def _placed(self, argument: Argument) -> Argument:
         """An argument made ready: devices replaced, and only what holds references still to be looked up."""
+        if type(argument) in (Ref, int, float, bool, type(None)):
+            return argument
 
         def place(leaf: Any) -> Any:
             return self._device if isinstance(leaf, torch.device) and self._device is not None else leaf

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.program.graph import Constant, Program, Tensors, digest, map_leaves
+from mindgap.program.graph import Constant, Node, Program, Tensors, leaves, map_leaves
 from mindgap.records.tensors import TensorMeta
 
 WIDER: Final = {
@@ -28,14 +28,15 @@ def in_float64(program: Program, constants: Tensors) -> tuple[Program, dict[str,
     """The program with every floating constant and dtype argument widened; integers stay.
 
     Run it with torch's default dtype set to float64, so that operators that choose their own dtype
-    (a quotient of integers, `full` without a dtype) follow.
+    (a quotient of integers, `full` without a dtype) follow. Metas of nodes stay as they were, and a widened constant is
+    named after the digest of the narrow one: nothing is to be read from this program but what it computes.
     """
     tensors: dict[str, torch.Tensor] = {}
     widened: list[Constant] = []
     for constant in program.constants:
         tensor = widen(constants[constant.digest])
         same = tensor is constants[constant.digest]
-        name = constant.digest if same else digest(tensor)
+        name = constant.digest if same else f"{constant.digest} in float64"
         tensors[name] = tensor
         widened.append(constant if same else replace(constant, digest=name, meta=TensorMeta.of(tensor), made=None))
 
@@ -47,12 +48,18 @@ def in_float64(program: Program, constants: Tensors) -> tuple[Program, dict[str,
             node,
             args=map_leaves(node.args, change),
             kwargs={key: map_leaves(value, change) for key, value in node.kwargs.items()},
-            meta=None,
         )
+        if _names_a_dtype(node)
+        else node
         for node in program.nodes
     )
     inputs = tuple(replace(item, meta=_wider_meta(item.meta)) for item in program.inputs)
     return replace(program, inputs=inputs, constants=tuple(widened), nodes=nodes, example=()), tensors
+
+
+def _names_a_dtype(node: Node) -> bool:
+    arguments = (*node.args, *node.kwargs.values())
+    return any(isinstance(leaf, torch.dtype) for argument in arguments for _, leaf in leaves(argument))
 
 
 def _wider_meta(meta: TensorMeta) -> TensorMeta:

@@ -73,12 +73,15 @@ class Floor:
         size, noise = values.norm().item(), sample(self.spread).to(torch.float64).norm().item()
         return unit_share(self._real.dtype) * noise / size if size else 0.0
 
-    def smooth(self) -> torch.Tensor | None:
-        """The spread with elements that were lucky in every run raised to half of what is usual around them."""
+    def smooth(self, keep: bool = False) -> torch.Tensor | None:
+        """The spread with elements that were lucky in every run raised to half of what is usual around them.
+
+        Only with `keep` can more runs be added afterwards: it costs a copy.
+        """
         spread = self.spread
         if spread is None or not self._real.is_floating_point():
             return spread
-        spread.mul_(unit_share(self._real.dtype))
+        spread = spread.mul(unit_share(self._real.dtype)) if keep else spread.mul_(unit_share(self._real.dtype))
         flat, values = spread.reshape(-1), self._real.reshape(-1)
         size = sample(values).abs().to(flat.dtype)
         usable = torch.isfinite(size) & (size > 0)

@@ -4,6 +4,7 @@ More noise runs only widen what rounding explains (a decision that only a later 
 found right with few stays right with many, and only what still looks wrong is worth the next step:
 
     0 runs   float64 alone: everything within a few last bits of it is rounding
+    2 runs   a first noise floor: nearly everything that rounding explains is within it
     4 runs   the noise floor, hazards, ill-conditioning
     8 runs   a floor that holds for single elements: the only one that a defect is reported from
 """
@@ -17,9 +18,9 @@ from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import same_outputs
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.surveyed import Survey
+from mindgap.verdicts.surveyed import THOROUGH, Survey
 
-STEPS: Final = (0, 4, 8)
+STEPS: Final = (0, 2, 4, 8)
 """Noise runs of each step (docs/decisions/0003)."""
 
 Group = tuple[Outcome, Sequence[Outcome]]
@@ -58,4 +59,4 @@ def _settled(verdict: Verdict, runs: int) -> bool:
     """Whether more noise could not change it."""
     if verdict.conclusion in _NEAR or verdict.kind in (Kind.VALIDATION, Kind.DTYPE, Kind.SHAPE):
         return True
-    return runs > 0 and verdict.conclusion is not Conclusion.DIVERGES
+    return runs >= THOROUGH and verdict.conclusion is not Conclusion.DIVERGES

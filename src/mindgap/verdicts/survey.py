@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 import torch
@@ -17,8 +18,8 @@ from mindgap.verdicts.floor import Floor, real_view
 from mindgap.verdicts.hazards import find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.reference import Stepwise, Wide
-from mindgap.verdicts.runner import Call, Capture, Hook, Runner, Subject, runner_of
-from mindgap.verdicts.surveyed import RESHAPED, Survey, Surveyed
+from mindgap.verdicts.runner import Call, Capture, Hook, Subject, runner_of
+from mindgap.verdicts.surveyed import RESHAPED, THOROUGH, Survey, Surveyed
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
 from mindgap.verdicts.watch import Watch
 
@@ -39,45 +40,48 @@ Outputs = dict[str, torch.Tensor]
 
 def survey(subject: Subject, inputs: Inputs, seed: int = 0, runs: int = RUNS) -> Survey:
     """The float64 reference, the noise floor and the hazards of a program on these inputs."""
-    runner = runner_of(subject, inputs, seed)
-    watch = Watch()
-    try:
-        plain = runner.run(watch)
-    except Exception as error:  # the program itself refuses: there is nothing to survey
-        return Survey(problem=f"{type(error).__name__}: {error}")
-    return _Surveyor(runner, watch, plain, runs).survey()
+    return Surveyor(subject, inputs, seed).survey(runs)
 
 
-class _Surveyor:
-    """One survey under way."""
+class Surveyor:
+    """One survey under way: asked for more noise runs, it makes those that are missing and nothing twice."""
 
-    def __init__(self, runner: Runner, watch: Watch, plain: Outputs, runs: int) -> None:
-        self.runner = runner
-        self.watch = watch
-        self.runs = runs
-        self.pool = Pool(runner.seed)
-        self.places = watch.places(plain)
+    def __init__(self, subject: Subject, inputs: Inputs, seed: int = 0) -> None:
+        self.runner = runner_of(subject, inputs, seed)
+        self.watch = Watch()
+        self.problem = ""
+        self.pool = Pool(seed)
+        self.runs = 0
+        try:
+            plain = self.runner.run(self.watch)
+        except Exception as error:  # the program itself refuses: there is nothing to survey
+            self.problem = f"{type(error).__name__}: {error}"
+            return
+        self.places = self.watch.places(plain)
         self.wanted = frozenset(key for key, _ in self.places.values())
-        self.plain = plain
         self.outputs = list(plain)
+        self.plain = self.run(Call.make) if self.wanted else plain
+        self._loose = _Floors(self, {})
 
-    def survey(self) -> Survey:
-        if self.wanted:
-            self.plain = self.run(Call.make)
-        reference, problem = self.reference()
-        floors = self.floors({})
-        if not self.runs:  # float64 alone
-            found = {name: self.surveyed(name, floors[name], reference.get(name), problem) for name in self.plain}
+    def survey(self, runs: int, more: bool = False) -> Survey:
+        """What is known after so many noise runs; with `more`, another call may ask for more of them.
+
+        With few runs hazards and amplifiers are not looked for: they matter only where rounding does not explain it.
+        """
+        if self.problem:
+            return Survey(problem=self.problem)
+        self.runs = runs
+        reference, problem = self.reference
+        floors = self._loose.after(runs)
+        if runs and any(floor.moved or floor.condition > ILL / 4 for floor in floors.values()):
+            floors = self._strict.after(runs)
+        found = {name: self.surveyed(name, floors[name], reference.get(name), problem, more) for name in self.plain}
+        if runs < THOROUGH:
             return self.concluded(found)
-        exact = None
-        if any(floor.moved or floor.condition > ILL / 4 for floor in floors.values()):
-            exact = self.stepwise()
-            floors = self.floors(exact[1].exact)
-        found = {name: self.surveyed(name, floors[name], reference.get(name), problem) for name in self.plain}
         if any(self.is_suspicious(item) for item in found.values()):
-            outputs, _ = exact or self.stepwise()
+            outputs, _ = self.stepwise
             found = {name: _with_stepwise(item, outputs.get(name)) for name, item in found.items()}
-        found = self.with_hazards(found)
+        found = {name: replace(item, hazards=self.hazards[name]) for name, item in found.items()}
         return self.concluded(self.with_amplifier(found, floors))
 
     def concluded(self, found: dict[str, Surveyed]) -> Survey:
@@ -93,12 +97,14 @@ class _Surveyor:
         outputs = self.runner.run(capture, wide)
         return {**outputs, **{f"values:{key}": value.contiguous() for key, value in capture.values.items()}}
 
+    @cached_property
     def reference(self) -> tuple[Outputs, str]:
         try:
             return self.run(Wide(self.watch.drawn), wide=True), ""
         except Exception as error:  # not every operator has a float64 kernel
             return {}, f"the float64 run failed: {type(error).__name__}: {error}"
 
+    @cached_property
     def stepwise(self) -> tuple[Outputs, Stepwise]:
         hook = Stepwise(self.watch.drawn)
         try:
@@ -106,25 +112,19 @@ class _Surveyor:
         except Exception:  # then the reference stands alone
             return {}, hook
 
-    def floors(self, exact: dict[int, list[torch.Tensor | None]]) -> dict[str, Floor]:
-        floors = {name: Floor(tensor) for name, tensor in self.plain.items()}
-        noise = Noise(self.pool, exact)
-        for number in range(self.runs):
-            self.pool.restart(self.runner.seed * 7919 + number)
-            try:
-                outputs = self.run(noise)
-            except Exception:  # noise led to a value that the program refuses
-                for floor in floors.values():
-                    floor.reshaped = True
-                continue
-            for name, floor in floors.items():
-                if name in outputs:
-                    floor.add(outputs[name])
-                else:
-                    floor.reshaped = True
-        return floors
+    @cached_property
+    def _strict(self) -> _Floors:
+        """Without noise where a result is known to be exact."""
+        return _Floors(self, self.stepwise[1].exact)
 
-    def surveyed(self, name: str, floor: Floor, reference: torch.Tensor | None, problem: str) -> Surveyed:
+    @cached_property
+    def hazards(self) -> dict[str, dict[str, torch.Tensor]]:
+        masks = find_hazards(self.run, self.plain, self.watch.matched, self.runner.seed)
+        if self.watch.elements < FLUSH_ELEMENTS or any(map(_has_denormals, self.plain.values())):
+            find_flushed(self.run, self.plain, masks)
+        return masks
+
+    def surveyed(self, name: str, floor: Floor, reference: torch.Tensor | None, problem: str, more: bool) -> Surveyed:
         plain = self.plain[name]
         distrust = problem
         if reference is None and not problem:
@@ -138,7 +138,7 @@ class _Surveyor:
             name,
             DTYPE_NAMES[plain.dtype],
             reference=reference,
-            spread=None if floor.reshaped else floor.smooth(),
+            spread=None if floor.reshaped else floor.smooth(keep=more),
             flips=floor.flips,
             places=self.places[name][1] if name in self.places else None,
             distrust=distrust,
@@ -158,12 +158,6 @@ class _Surveyor:
             low += size
         return False
 
-    def with_hazards(self, found: dict[str, Surveyed]) -> dict[str, Surveyed]:
-        masks = find_hazards(self.run, self.plain, self.watch.matched, self.runner.seed)
-        if self.watch.elements < FLUSH_ELEMENTS or any(map(_has_denormals, self.plain.values())):
-            find_flushed(self.run, self.plain, masks)
-        return {name: replace(item, hazards=masks[name]) for name, item in found.items()}
-
     def with_amplifier(self, found: dict[str, Surveyed], floors: Mapping[str, Floor]) -> dict[str, Surveyed]:
         ill = {name for name, item in found.items() if item.condition > ILL or floors[name].moved}
         if not ill:
@@ -171,6 +165,35 @@ class _Surveyor:
         self.pool.restart(self.runner.seed)
         name_of_worst = find_amplifier(self.run, Noise(self.pool))
         return {name: replace(item, amplifier=name_of_worst) if name in ill else item for name, item in found.items()}
+
+
+class _Floors:
+    """The floor of each output, one noise run after the other."""
+
+    def __init__(self, surveyor: Surveyor, exact: dict[int, list[torch.Tensor | None]]) -> None:
+        self._surveyor = surveyor
+        self._noise = Noise(surveyor.pool, exact)
+        self._floors = {name: Floor(tensor) for name, tensor in surveyor.plain.items()}
+        self._made = 0
+
+    def after(self, runs: int) -> dict[str, Floor]:
+        for number in range(self._made, runs):
+            self._add(number)
+        self._made = max(self._made, runs)
+        return self._floors
+
+    def _add(self, number: int) -> None:
+        surveyor = self._surveyor
+        surveyor.pool.restart(surveyor.runner.seed * 7919 + number)
+        try:
+            outputs = surveyor.run(self._noise)
+        except Exception:  # noise led to a value that the program refuses
+            outputs = {}
+        for name, floor in self._floors.items():
+            if name in outputs:
+                floor.add(outputs[name])
+            else:
+                floor.reshaped = True
 
 
 def _with_stepwise(item: Surveyed, stepwise: torch.Tensor | None) -> Surveyed:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
+
+THOROUGH: Final = 4
+"""Noise runs from which a survey is complete; with fewer, it can only say that rounding explains a difference."""
 
 RESHAPED = "its shape, or whether it exists at all, depends on rounding"
 """Why an output has no noise floor."""
