@@ -12,6 +12,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -42,7 +43,8 @@ _VIEWS: Final = re.compile(
     r"^aten\.(reshape|view|slice|transpose|expand|select|unsqueeze|squeeze|permute|t|flatten|unflatten|split|chunk"
     r"|split_with_sizes|unbind|narrow|movedim|swapaxes|swapdims|alias|detach|expand_as|view_as|reshape_as)\."
 )
-"""Operators whose result holds the very numbers of their first operand: no sample is needed."""
+"""Operators whose result holds the very numbers of their first operand: no sample is needed, and one rule serves all
+ranges of numbers."""
 _UNCHECKED: Final = re.compile(r"^aten\.(lstm|gru|rnn_|native_|quantized_|_(?!_|assert|upsample|softmax|log_softmax))")
 """Operators that trust their arguments: wrong sizes are not refused but read and write foreign memory.
 
@@ -98,6 +100,19 @@ class RuleTable:
         """What the operator gives for these values; raises Refused when it rejects them."""
         if op == "operator.getitem":
             return _item(known(args[0]), args[1])
+        if _is_view(op) and type(args[0]) is Ref:
+            first = known(args[0])
+            if isinstance(first, Value):
+                return _with_numbers(self._look_up(op, args, kwargs, lambda ref: _blank(known(ref))), first)
+        return self._look_up(op, args, kwargs, known)
+
+    def _look_up(
+        self,
+        op: str,
+        args: tuple[Argument, ...],
+        kwargs: Mapping[str, Argument],
+        known: Callable[[int], Result],
+    ) -> Result:
         key: tuple[Any, ...] = (op, *[_key(item, known) for item in args])
         if kwargs:
             key += tuple((name, _key(item, known)) for name, item in kwargs.items())
@@ -172,6 +187,22 @@ class RuleTable:
 
         self._old.update((restore(key), restore(result)) for key, result in content["rules"])
         return True
+
+
+@cache
+def _is_view(op: str) -> bool:
+    return bool(_VIEWS.match(op)) and not op.endswith(".dtype")
+
+
+def _blank(item: Result) -> Result:
+    return item.blank if isinstance(item, Value) else item
+
+
+def _with_numbers(found: Result, source: Value) -> Result:
+    """What a view gives, with the numbers of what it looks at."""
+    if isinstance(found, tuple):
+        return tuple(_with_numbers(item, source) for item in found)
+    return value(found.meta, source.range) if found is not None else None
 
 
 def _key(item: Argument, known: Callable[[int], Result]) -> Any:

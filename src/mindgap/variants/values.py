@@ -46,13 +46,21 @@ MOSTLY: Final = 2
 class Value:
     """A tensor as far as it is known; one object for each combination, compared by identity."""
 
-    __slots__ = ("dtype", "meta", "numel", "range")
+    __slots__ = ("_blank", "dtype", "meta", "numel", "range")
 
     def __init__(self, meta: TensorMeta, span: Range) -> None:
         self.meta = meta
         self.range = span
         self.dtype = DTYPES[meta.dtype]
         self.numel = math.prod(meta.shape)
+        self._blank: Value | None = None
+
+    @property
+    def blank(self) -> Value:
+        """The same without what is known of its numbers."""
+        if self._blank is None:
+            self._blank = value(self.meta, UNIT if self.is_float or self.dtype.is_complex else Range(0, 1))
+        return self._blank
 
     @property
     def shape(self) -> tuple[int, ...]:
