@@ -36,13 +36,18 @@ class Crashing(Eager):
     def settings(self, call):
         return lambda tensors: ctypes.string_at(0)
 
+class Casting(Eager):
+    runtime = "casting"
+    def settings(self, call):
+        return lambda tensors: call(tensors).clamp(min=0)
+
 class Gone(Eager):
     runtime = "gone"
     def probe(self):
         return Probe(False, reason="the card was taken out")
 """
 
-NAMES = ("shaky", "crashing", "gone")
+NAMES = ("shaky", "crashing", "casting", "gone")
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +89,13 @@ def test_what_cannot_be_explained_is_said(
     with pytest.raises(MindgapError, match=words) as refusal:
         explain(double, platform, tmp_path, [torch.ones(3)], config=config, pool=pool)
     assert refusal.value.cause
+
+
+def test_unspecified_behaviour_is_named_by_its_rule(pool: Pool, config: Config, tmp_path: Path) -> None:
+    values = torch.tensor([1.0, float("nan"), 3.0])
+    with pytest.raises(MindgapError, match="only where behaviour is unspecified") as refusal:
+        explain(lambda x: x.to(torch.int64), "casting", tmp_path, [values], config=config, pool=pool)
+    assert "unspecified: float-to-integer" in str(refusal.value.cause)
 
 
 def test_a_crash_is_explained_like_a_value(pool: Pool, config: Config, tmp_path: Path) -> None:

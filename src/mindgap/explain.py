@@ -39,8 +39,11 @@ from mindgap.tracing.extract import extract
 from mindgap.tracing.ladder import Ladder, climb
 from mindgap.tracing.trace import Trace, trace
 from mindgap.tracing.witness import Witness
+from mindgap.verdicts.unspecified import RULES
 
 JOURNAL: Final = "journal"
+PROOF_RUNS: Final = 5
+"""How often the smallest witness runs in the fresh process."""
 ISSUE: Final = "issue.md"
 
 
@@ -63,7 +66,7 @@ class Explanation:
     proof: Examination
     """Of the smallest witness, in a fresh process."""
     survived: bool
-    """Whether that fresh process showed the same finding."""
+    """Whether that fresh process showed the same finding, with the same bits each time."""
     cause: Cause
     ladder: Ladder | None
     reproducer: Reproducer
@@ -210,7 +213,7 @@ def explain_witness(
 
     clock.enter("prove", "in a fresh process")
     examiner.fresh()
-    proof = examiner.examine(reduction.witness, runs=2)
+    proof = examiner.examine(reduction.witness, runs=PROOF_RUNS)
     survived = proof.symptom is not None and asker.symptom.fits(proof.symptom)
 
     clock.enter("cause", "experiments")
@@ -236,6 +239,13 @@ def confirm(examiner: Examiner, witness: Witness) -> tuple[Examination, Symptom]
             f"{platform} differs from itself on a second run, so no smaller program can be compared with it",
             cause=verdict.sentence,
             hint="make it deterministic first (one thread, no atomics), then explain again",
+        )
+    if verdict.conclusion is Conclusion.HAZARD and found.survey is not None:
+        rules = [f"{name} ({op}): {RULES[name].reason}" for name, op in found.survey.rules.items() if name in RULES]
+        raise NothingToExplain(
+            f"{platform} differs only where behaviour is unspecified",
+            cause=f"unspecified: {'; '.join(rules) or verdict.sentence}",
+            hint="mindgap rules lists every rule with its reference",
         )
     symptom = found.symptom
     if symptom is None:

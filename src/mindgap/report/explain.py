@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from mindgap.explain import Explanation
+from mindgap.explain import PROOF_RUNS, Explanation
 from mindgap.records.verdict import Conclusion
 from mindgap.reduction.simplicity import simplicity
 from mindgap.report.summary import multiple
@@ -56,7 +56,8 @@ def _headline(found: Explanation) -> str:
     else:
         word = _WORDS.get(verdict.kind.value if verdict.kind else "", "wrong")
     blame = f", blame {verdict.blame.value}" if verdict.blame else ""
-    return f"{found.platform}  {names}  {dtype}   {word}{blame}"
+    always = f", {PROOF_RUNS} of {PROOF_RUNS} runs" if found.survived and found.proof.candidate.stable else ""
+    return f"{found.platform}  {names}  {dtype}   {word}{always}{blame}"
 
 
 def _place(found: Explanation) -> str:

@@ -51,7 +51,22 @@ def climb(examiner: Examiner, witness: Witness, found: Examination, resolve: Res
         return _torch_compile(examiner, witness, found)
     if parsed.runtime == "onnxruntime":
         return _onnx(examiner.pool, examiner.baseline, witness, symptom, resolve)
-    return None
+    return _threads(examiner, witness, symptom)
+
+
+def _threads(examiner: Examiner, witness: Witness, symptom: Symptom) -> Ladder | None:
+    """For a platform that was given several threads: whether one alone agrees."""
+    spec = examiner.platform
+    if int(str(spec.options.get("threads", 1))) == 1:
+        return None
+    alone = replace(spec, name=f"{spec.name} with one thread", options={**spec.options, "threads": 1})
+    found = Examiner(examiner.pool, examiner.baseline, alone).examine(witness)
+    examiner.pool.retire(alone)
+    differs = found.symptom is not None and symptom.fits(found.symptom, exactly=False)
+    rungs = (("one thread", _word(differs)),)
+    if differs:
+        return Ladder("", "one thread alone differs as well", "", rungs)
+    return Ladder("threads", "one thread alone agrees", "instruction scheduling", rungs, ("it runs with one thread",))
 
 
 def _torch_compile(examiner: Examiner, witness: Witness, found: Examination) -> Ladder | None:
