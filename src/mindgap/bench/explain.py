@@ -10,13 +10,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from mindgap.bench.embedding import HOSTS, embedded, host
 from mindgap.bench.measurement import Measurement
-from mindgap.errors import MindgapError, UsageError
+from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.execution.pool import Pool
-from mindgap.explain import explain
-from mindgap.pipeline import environment, import_paths
+from mindgap.explain import Explanation, explain, explain_witness
+from mindgap.pipeline import environment, import_paths, make_subject
+from mindgap.platforms.config import load_config
+from mindgap.platforms.registry import resolve
 from mindgap.reduction.reducer import Budget
 from mindgap.reduction.simplicity import simplicity
+from mindgap.tracing.witness import Witness
 
 FEW: Final = 3
 """Operators that a maintainer is willing to read."""
@@ -29,8 +33,12 @@ def measure(
     only: Sequence[str] = (),
     budget_s: float = 60.0,
     kept: Path | None = None,
+    within: bool = False,
 ) -> Measurement:
-    """Explain every defect of a folder of cases; rows that `kept` holds already are not made again."""
+    """Explain every defect of a folder of cases; rows that `kept` holds already are not made again.
+
+    With `within`, each case stands in the middle of a real program, and its operators must be found there.
+    """
     todo = [
         (name, platform)
         for name, truth in _truth(folder).items()
@@ -44,7 +52,9 @@ def measure(
             tell("explain", f"{number} of {len(todo)}: {name} on {platform}")
             if (name, platform) not in rows:
                 target = Path(place) / f"{name}-{platform.replace('@', '-')}"
-                rows[name, platform] = _explained(pool, folder / f"{name}.py", platform, target, budget_s)
+                rows[name, platform] = _explained(
+                    pool, folder / f"{name}.py", platform, target, budget_s, number if within else None
+                )
                 _append(kept, rows[name, platform])
     found = [rows[item] for item in todo]
     named = sorted({row["platform"] for row in found})
@@ -55,18 +65,24 @@ def measure(
         what=f"real differences explained: reduced to at most {FEW} operators, by a script that was re-run in a fresh "
         "process and shows the difference",
         on=f"{len({row['case'] for row in found})} cases, each on the platforms that are known to diverge; "
-        f"{budget_s:g} s for each reduction",
+        f"{budget_s:g} s for each reduction" + (f"; each case inside one of {', '.join(HOSTS)}" if within else ""),
         rows=tuple(table),
         conclusion="\n".join([_sentence(found), *map(_failure, filter(_failed, found))]),
         versions=environment(),
     )
 
 
-def _explained(pool: Pool, path: Path, platform: str, target: Path, budget_s: float) -> dict[str, Any]:
+def _explained(
+    pool: Pool, path: Path, platform: str, target: Path, budget_s: float, place: int | None
+) -> dict[str, Any]:
     start = time.perf_counter()
     row: dict[str, Any] = {"case": path.stem, "platform": platform, "problem": ""}
     try:
-        found = explain(str(path.absolute()), platform, target, pool=pool, budget=Budget(budget_s))
+        if place is None:
+            found = explain(str(path.absolute()), platform, target, pool=pool, budget=Budget(budget_s))
+        else:
+            found, own = _explained_within(pool, path, platform, target, budget_s, place)
+            row["named"] = found.culprits[0] in own
     except Exception as error:  # a bug of ours is a row too: the others still count
         text = str(error) if isinstance(error, MindgapError) else f"bug: {type(error).__name__}: {error}"
         return {**row, "problem": text.replace("\n", " "), "seconds": time.perf_counter() - start}
@@ -88,12 +104,33 @@ def _explained(pool: Pool, path: Path, platform: str, target: Path, budget_s: fl
     }
 
 
+def _explained_within(
+    pool: Pool, path: Path, platform: str, target: Path, budget_s: float, place: int
+) -> tuple[Explanation, frozenset[int]]:
+    """The explanation of a case in the middle of a real program, and which nodes are the case's own."""
+    subject = make_subject(pool, str(path.absolute()), None)
+    case = Witness.of(subject)
+    if case is None:
+        raise ModelError("the case cannot be exported", cause=subject.export_failure)
+    whole, own = embedded(case, host(place))
+    config = load_config(None)
+    spec = resolve(platform, config)
+    found = explain_witness(pool, path.stem, whole, spec, config, target, Budget(budget_s), lambda who, what: None)
+    return found, own
+
+
 def _failed(row: dict[str, Any]) -> bool:
-    return bool(row["problem"]) or not row["reproduces"] or row["nodes"] > FEW
+    return bool(row["problem"]) or not row["reproduces"] or row["nodes"] > FEW or row.get("named") is False
 
 
 def _failure(row: dict[str, Any]) -> str:
-    why = row["problem"] or ("the script does not show it" if not row["reproduces"] else f"{row['nodes']} operators")
+    why = row["problem"] or (
+        "the script does not show it"
+        if not row["reproduces"]
+        else "another operator was named"
+        if row.get("named") is False
+        else f"{row['nodes']} operators"
+    )
     return f"  {row['case']} on {row['platform']}: {why[:200]}"
 
 
@@ -103,6 +140,7 @@ def _summary(platform: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "platform": platform,
         "differences": len(rows),
         "explained": len(done),
+        **({"named first": sum(row["named"] for row in done)} if any("named" in row for row in done) else {}),
         f"at most {FEW} operators": sum(row["nodes"] <= FEW for row in done),
         "one operator": sum(row["nodes"] == 1 for row in done),
         "script shows it": sum(row["reproduces"] for row in done),

@@ -70,13 +70,14 @@ def explain(
     only: Annotated[list[str] | None, typer.Option(help="Names of cases; all by default.")] = None,
     budget: Annotated[float, typer.Option(help="Seconds for each reduction.", min=1)] = 60.0,
     keep: Annotated[Path | None, typer.Option(help="Rows that were made; a second run goes on.")] = None,
+    within: Annotated[bool, typer.Option("--within", help="Put each case in the middle of a real program.")] = False,
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
     """How explanations do on real differences: located, reduced to a few operators, proven by a script."""
     from mindgap.bench.explain import measure
 
-    _show(lambda tell: measure(tell, folder, on or (), only or (), budget, keep), as_json, output)
+    _show(lambda tell: measure(tell, folder, on or (), only or (), budget, keep, within), as_json, output)
 
 
 @app.command("quality")

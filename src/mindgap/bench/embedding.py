@@ -1,0 +1,54 @@
+"""A small program inside a large real one: whoever looks for a fault has to find it among everything else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mindgap.corpus.inputs import of_program
+from mindgap.corpus.shipped import FOLDER
+from mindgap.program import codec
+from mindgap.program.graph import Argument, Node, Ref
+from mindgap.records.tensors import TensorMeta
+from mindgap.tracing.extract import merged
+from mindgap.tracing.metas import with_metas
+from mindgap.tracing.witness import Witness
+
+HOSTS = (
+    "vision-resnet",
+    "language-bert",
+    "audio-wav2vec2",
+    "tabular-ft-transformer",
+    "diffusion-unet",
+    "language-gpt2",
+)
+"""Programs of the smoke corpus, 60 to 200 operators each."""
+
+
+def host(number: int) -> Witness:
+    """A real program with weights and inputs."""
+    program, constants = codec.load(FOLDER / f"{HOSTS[number % len(HOSTS)]}.mgp")
+    return Witness(program, constants, tuple(of_program(program, 0)))
+
+
+def embedded(case: Witness, around: Witness) -> tuple[Witness, frozenset[int]]:
+    """The case in the middle of the other program, with operators after it that pass its values on; and its nodes."""
+    whole, owned = merged([around, case], f"{case.program.name} in {around.program.name}")
+    nodes = list(whole.program.nodes)
+    own = nodes[len(around.program.nodes) :]
+    middle = len(around.program.nodes) // 2
+    rest = nodes[: len(around.program.nodes)]
+    metas = {node.id: node.meta for node in own}
+    fresh = 1 + max(item.id for item in (*whole.program.given(), *nodes))
+    tail: list[Node] = []
+    outputs: list[Argument] = list(whole.program.outputs)
+    mine = sum(name.startswith("[") for name in owned[1])
+    for place in range(len(outputs) - mine, len(outputs)):
+        if isinstance(outputs[place], Ref) and isinstance(metas.get(int(outputs[place])), TensorMeta):
+            tail.append(Node(fresh, "aten.unsqueeze.default", (outputs[place], 0)))
+            tail.append(Node(fresh + 1, "aten.cat.default", ([Ref(fresh), Ref(fresh)],)))
+            outputs[place] = Ref(fresh + 1)
+            fresh += 2
+    ordered = (*rest[:middle], *own, *tail, *rest[middle:])
+    whole = replace(whole, program=replace(whole.program, nodes=ordered, outputs=tuple(outputs)))
+    # A case that eager refuses has no metas after it, and needs none.
+    return with_metas(whole) or whole, frozenset(node.id for node in own)

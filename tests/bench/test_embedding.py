@@ -1,0 +1,25 @@
+"""A case inside a real program: all of both is there, and the case's nodes are known."""
+
+from __future__ import annotations
+
+import torch
+
+from mindgap.bench.embedding import embedded, host
+from mindgap.program.graph import leaves
+from mindgap.program.interpret import Executable
+from mindgap.program.validate import validate
+from tests.tracing.witnesses import witness_of
+
+
+def test_the_case_computes_what_it_did_alone() -> None:
+    case = witness_of(lambda x: torch.floor(x / 3), torch.tensor([-7.0, 7.0]))
+    around = host(0)
+    whole, own = embedded(case, around)
+    places = [place for place, node in enumerate(whole.program.nodes) if node.id in own]
+    assert [whole.program.nodes[place].op for place in places] == [node.op for node in case.program.nodes]
+    assert places[0] > 10 and places[-1] < len(whole.program.nodes) - 10, "in the middle"
+    validate(whole.program)
+    found = [leaf for _, leaf in leaves(Executable(whole.program, whole.constants).run(list(whole.inputs)))]
+    assert torch.equal(found[-1], torch.tensor([[-3.0, 2.0], [-3.0, 2.0]]))
+    alone = [leaf for _, leaf in leaves(Executable(around.program, around.constants).run(list(around.inputs)))]
+    assert all(torch.equal(a, b) for a, b in zip(alone, found))
