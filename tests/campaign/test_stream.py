@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ from mindgap.campaign import stream
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.stream import MAKER, QUARANTINE, Numbering, stream_of
 from mindgap.errors import MindgapError
+from mindgap.execution import serve_stream
 from mindgap.execution.pool import Pool
+from mindgap.variants import base
 from mindgap.variants.base import load_bases
 from mindgap.variants.synthesis import Synthesis
 from tests.campaign.crashing import DEADLY
@@ -88,3 +91,24 @@ def test_a_worker_that_always_dies_is_said(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(stream, "MAKER", replace(MAKER, python=str(dead)))
         with pytest.raises(MindgapError, match="variant 0 cannot be made"):
             list(numbering.pick(lambda number: True, 3))
+
+
+def test_a_large_corpus_is_worked_through_in_shifts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "AT_ONCE", 2)
+    monkeypatch.setattr(serve_stream, "AT_ONCE", 2)
+    monkeypatch.setattr(serve_stream, "SHIFT", 5)
+    names = (*NAMES, "smoke:graph-gcn", "smoke:tabular-resnet", "smoke:rl-dueling-dqn")
+    recipe = asdict(serve_stream.Recipe(names, None, 0, str(tmp_path / "weights"), str(tmp_path / "calls")))
+
+    def made(*numbers: int) -> dict[int, dict[str, Any]]:
+        streaming = serve_stream.Streaming()
+        assert streaming.open(recipe) == 5
+        found: dict[int, dict[str, Any]] = {}
+        streaming.send(numbers, lambda number, item: found.update({number: item}) if item else None)
+        return found
+
+    whole = made(*range(15))
+    assert list(whole) == list(range(15))
+    bases = [{whole[n]["provenance"]["base"] for n in range(first, first + 5)} for first in (0, 5, 10)]
+    assert all(len(found) <= 2 for found in bases) and len(set.union(*bases)) > 2
+    assert made(7, 14) == {number: whole[number] for number in (7, 14)}, "shifts that nobody wants are skipped"

@@ -18,11 +18,12 @@ from mindgap.execution.batch import Job
 from mindgap.execution.pool import HOST, Pool
 from mindgap.execution.process import Death
 from mindgap.execution.serve_stream import ALIVE, Recipe, described
+from mindgap.program import codec
 from mindgap.program.graph import Program
 from mindgap.records.platform import Limits
 from mindgap.records.variant import Provenance
 from mindgap.variants import quarantine
-from mindgap.variants.base import load_bases
+from mindgap.variants.base import base_files, load_bases, prepare
 from mindgap.variants.synthesis import Variant
 
 WEIGHTS: Final = "weights"
@@ -62,9 +63,10 @@ class MadeInWorker(Numbering):
     """The same from a worker process: a kernel that crashes while rules are learned costs one call, no campaign."""
 
     def __init__(self, pool: Pool, recipe: Recipe) -> None:
-        super().__init__(lambda: iter(()), recipe.weights, lambda fingerprint: self._programs.get(fingerprint))
+        super().__init__(lambda: iter(()), recipe.weights, self._program)
         self._pool = pool
         self._recipe = recipe
+        self._programs: dict[str, Program] = {}
         pool.open_stream(MAKER, asdict(recipe))
 
     def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[Numbered]:
@@ -130,10 +132,19 @@ class MadeInWorker(Numbering):
                 self._pool.interrupt(MAKER)
             thread.join()
 
+    def _program(self, fingerprint: str) -> Program | None:
+        """The base of some variants, made ready as the worker did; one at a time, as a large corpus does not fit."""
+        if fingerprint not in self._programs:
+            if self._recipe.store is None:
+                bases = load_bases(self._recipe.corpus)
+            else:
+                bases = [prepare(fingerprint, *codec.load(p)) for p in self._files if p.stem == fingerprint]
+            self._programs |= {base.fingerprint: base.program for base in bases}
+        return self._programs.get(fingerprint)
+
     @cached_property
-    def _programs(self) -> dict[str, Program]:
-        store = None if self._recipe.store is None else Path(self._recipe.store)
-        return {base.fingerprint: base.program for base in load_bases(self._recipe.corpus, store)}
+    def _files(self) -> list[Path]:
+        return [path for _, path in base_files(self._recipe.corpus, self._recipe.directory)]
 
 
 def numbered(number: int, message: Mapping[str, Any], weights: str = "") -> Numbered:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +14,7 @@ from mindgap.program.codec import encode
 from mindgap.program.fingerprint import fingerprint
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import byte_view
-from mindgap.variants.base import Base, load_bases
+from mindgap.variants.base import AT_ONCE, Base, base_files, load_bases
 from mindgap.variants.quarantine import Quarantine
 from mindgap.variants.rules import RuleTable
 from mindgap.variants.synthesis import Synthesis, Variant
@@ -20,6 +22,8 @@ from mindgap.variants.synthesis import Synthesis, Variant
 ALIVE: Final = -1
 """The number of an item that only says that the worker is still at work."""
 ALIVE_S: Final = 1.0
+SHIFT: Final = 4096
+"""Variants from the same bases of a large corpus: loading them takes a minute or two."""
 
 
 @dataclass(frozen=True)
@@ -36,48 +40,81 @@ class Recipe:
     quarantine: str
     """The file of calls that ended a worker and are not made again."""
 
-    def bases(self) -> list[Base]:
-        """The base programs; their constants are laid down."""
-        bases = load_bases(self.corpus, None if self.store is None else Path(self.store))
-        keep_weights(bases, Path(self.weights))
-        return bases
+    @property
+    def directory(self) -> Path | None:
+        return None if self.store is None else Path(self.store)
 
 
 @dataclass
 class Streaming:
-    """What a worker keeps between two requests."""
+    """What a worker keeps between two requests.
+
+    A corpus that is too large to hold is worked through in shifts: some bases, chosen anew, for so many variants. Each
+    shift is a synthesis of its own, so one that nobody wants costs nothing.
+    """
 
     recipe: Recipe | None = None
-    bases: list[Base] = field(default_factory=list)
     rules: RuleTable = field(default_factory=RuleTable)
+    length: int = sys.maxsize
+    """Variants of a shift."""
+    shift: int = -1
+    bases: list[Base] = field(default_factory=list)
+    """Of this shift."""
 
     def open(self, message: Mapping[str, Any]) -> int:
-        """Load the base programs; how many there are."""
+        """Look at the corpus; how many programs it has."""
         corpus = message["corpus"]
         recipe = Recipe(**{**message, "corpus": None if corpus is None else tuple(corpus)})
+        count = len(base_files(recipe.corpus, recipe.directory))
         if recipe != self.recipe:
-            self.bases = recipe.bases()
+            self.recipe, self.shift = recipe, -1
             self.rules = RuleTable(Quarantine(Path(recipe.quarantine)))
-            self.recipe = recipe
-        return len(self.bases)
+            self.length = SHIFT if count > AT_ONCE else sys.maxsize
+            self._begin(0, lambda: None)
+        return count
 
     def send(self, wanted: Sequence[int], report: Callable[[int, Any], None]) -> None:
-        """Make the stream up to the last number that is wanted, and report those that are."""
+        """Make the stream, as far as it is wanted, and report what is."""
+        alive = _Alive(report)
+        for shift, numbers in groupby(wanted, lambda number: number // self.length):
+            self._begin(shift, alive)
+            self._shift(shift * self.length, list(numbers), report, alive)
+
+    def _shift(
+        self, first: int, wanted: Sequence[int], report: Callable[[int, Any], None], alive: Callable[[], None]
+    ) -> None:
         assert self.recipe is not None
         left = iter(wanted)
         following = next(left, None)
-        said = time.monotonic()
-        for number, variant in enumerate(Synthesis(self.bases, self.recipe.seed, rules=self.rules)):
-            if following is None:
-                return
+        seed = self.recipe.seed if self.length == sys.maxsize else self.recipe.seed * 1_000_003 + self.shift
+        for number, variant in enumerate(Synthesis(self.bases, seed, rules=self.rules), start=first):
             if number == following:
                 report(number, described(variant))
                 following = next(left, None)
-            elif time.monotonic() - said < ALIVE_S:
-                continue
-            else:
-                report(ALIVE, None)
-            said = time.monotonic()
+                if following is None:
+                    return
+            alive()
+
+    def _begin(self, shift: int, alive: Callable[[], None]) -> None:
+        assert self.recipe is not None
+        if shift != self.shift:
+            recipe = self.recipe
+            self.bases = load_bases(recipe.corpus, recipe.directory, seed=recipe.seed + shift, tell=alive)
+            keep_weights(self.bases, Path(recipe.weights))
+            self.shift = shift
+
+
+class _Alive:
+    """Says now and then that work goes on where nothing is reported."""
+
+    def __init__(self, report: Callable[[int, Any], None]) -> None:
+        self._report = report
+        self._said = time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._said > ALIVE_S:
+            self._report(ALIVE, None)
+            self._said = time.monotonic()
 
 
 def described(variant: Variant) -> dict[str, Any]:

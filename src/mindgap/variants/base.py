@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import torch
@@ -24,6 +25,11 @@ from mindgap.variants.values import of_tensor
 
 _ASSERTIONS: Final = ("aten._assert_", "aten.sym_constrain")
 """They say what the base's dtypes are; a variant has others."""
+AT_ONCE: Final = 64
+"""Programs that a synthesis holds at once."""
+MOST_NODES: Final = 3_000
+MOST_PARAMETERS: Final = 30_000_000
+"""Larger programs of a store are not varied: a run takes seconds, and a verdict some twenty runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,14 +104,22 @@ def prepare(name: str, program: Program, constants: Tensors) -> Base:
     )
 
 
-def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None) -> list[Base]:
+def load_bases(
+    specs: Sequence[str] | None = None,
+    directory: Path | None = None,
+    *,
+    seed: int = 0,
+    tell: Callable[[], None] = lambda: None,
+) -> list[Base]:
     """Bases from files or `smoke:NAME`, from a store, or the smoke corpus, without those that cannot be varied.
 
+    Of a store with more programs than fit, the seed chooses some. `tell` is called after each.
     Raises UsageError when none is left.
     """
     bases: dict[str, Base] = {}
     skipped: list[str] = []
-    for name, path in _files(specs, directory):
+    files = base_files(specs, directory)
+    for name, path in Random(seed).sample(files, AT_ONCE) if len(files) > AT_ONCE else files:
         try:
             base = prepare(name, *codec.load(path))
         except MindgapError as error:
@@ -114,6 +128,7 @@ def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None
             skipped.append(f"{name}: {error.what}")
             continue
         bases.setdefault(base.fingerprint, base)
+        tell()
     if not bases:
         raise UsageError(
             "there is no program to vary",
@@ -124,24 +139,28 @@ def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None
     return list(bases.values())
 
 
-def _files(specs: Sequence[str] | None, directory: Path | None) -> Iterator[tuple[str, Path]]:
+def base_files(specs: Sequence[str] | None, directory: Path | None) -> list[tuple[str, Path]]:
+    """Name and file of every program that may be varied; of a store those of a size that campaigns can afford."""
     if specs is not None:
-        for spec in specs:
-            path = SMOKE / f"{spec.removeprefix('smoke:')}.mgp" if spec.startswith("smoke:") else Path(spec)
-            if not path.is_file():
-                raise ModelError(
-                    f"there is no program {spec}",
-                    hint="a .mgp file (mindgap save writes one) or smoke:NAME (mindgap corpus list --source smoke)",
-                )
-            yield path.stem, path
-    elif directory is not None:
-        with Store(directory) as store:
-            for entry in store.entries():
-                if entry.status is Status.BUILT:
-                    yield entry.spec, store.program_path(entry.fingerprint)
-    else:
-        for path in sorted(SMOKE.glob("*.mgp")):
-            yield path.stem, path
+        return [(path.stem, path) for path in map(_named, specs)]
+    if directory is None:
+        return [(path.stem, path) for path in sorted(SMOKE.glob("*.mgp"))]
+    with Store(directory) as store:
+        return [
+            (entry.spec, store.program_path(entry.fingerprint))
+            for entry in store.entries()
+            if entry.status is Status.BUILT and entry.nodes <= MOST_NODES and entry.parameters <= MOST_PARAMETERS
+        ]
+
+
+def _named(spec: str) -> Path:
+    path = SMOKE / f"{spec.removeprefix('smoke:')}.mgp" if spec.startswith("smoke:") else Path(spec)
+    if not path.is_file():
+        raise ModelError(
+            f"there is no program {spec}",
+            hint="a .mgp file (mindgap save writes one) or smoke:NAME (mindgap corpus list --source smoke)",
+        )
+    return path
 
 
 def _without_assertions(program: Program) -> Program:
