@@ -114,7 +114,7 @@ def run_job(
 def one_run(run: Callable[[list[torch.Tensor]], list[NamedTensor]], task: Task, clock: StageClock) -> list[NamedTensor]:
     """Outputs for fresh copies of the inputs, with the seeds set."""
     tensors = task.inputs.copies()
-    torch.manual_seed(task.seed)
+    torch.default_generator.manual_seed(task.seed)  # platforms with another device seed it themselves
     with clock(Stage.RUN):
         return run(tensors)
 

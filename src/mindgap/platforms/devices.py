@@ -55,6 +55,11 @@ class Device:
             _function(self.synchronise)()
 
     def set_seed(self, seed: int) -> None:
+        if self.torch_device == "cpu":
+            # torch.manual_seed notes the call, with its stack, for every kind of device that is not there: a
+            # millisecond each time, and memory that never comes back.
+            torch.default_generator.manual_seed(seed)
+            return
         torch.manual_seed(seed)
         if self.seed != "torch:manual_seed":
             _function(self.seed)(seed)

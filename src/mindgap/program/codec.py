@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -237,7 +238,7 @@ def _extend(value: Any) -> msgpack.ExtType:
     if isinstance(value, complex):
         return msgpack.ExtType(_COMPLEX, pack([value.real, value.imag]))
     if isinstance(value, TensorMeta):
-        return msgpack.ExtType(_META, pack([list(value.shape), value.dtype, list(value.stride)]))
+        return msgpack.ExtType(_META, _packed_meta(value))
     raise TypeError(f"a program cannot hold a {type(value).__name__}")
 
 
@@ -257,10 +258,20 @@ def _restore(code: int, data: bytes) -> Argument:
     if code == _COMPLEX:
         return complex(*unpack(data))
     if code == _META:
-        shape, dtype, stride = unpack(data)
-        _known(DTYPES, dtype.encode(), "dtype")
-        return TensorMeta(tuple(_typed(s, int) for s in shape), dtype, tuple(_typed(s, int) for s in stride))
+        return _restored_meta(data)
     raise CorruptProgram(f"the program holds a value of unknown type {code}")
+
+
+@lru_cache(maxsize=1 << 14)  # programs name the same few shapes again and again
+def _packed_meta(meta: TensorMeta) -> bytes:
+    return pack([list(meta.shape), meta.dtype, list(meta.stride)])
+
+
+@lru_cache(maxsize=1 << 14)
+def _restored_meta(data: bytes) -> TensorMeta:
+    shape, dtype, stride = unpack(data)
+    _known(DTYPES, dtype.encode(), "dtype")
+    return TensorMeta(tuple(_typed(s, int) for s in shape), dtype, tuple(_typed(s, int) for s in stride))
 
 
 def _known(table: dict[str, Any], name: bytes, what: str) -> Any:

@@ -4,7 +4,8 @@ More noise runs only widen what rounding explains (a decision that only a later 
 found right with few stays right with many, and only what still looks wrong is worth the next step:
 
     0 runs   float64 alone: everything within a few last bits of it is rounding
-    2 runs   a first noise floor: nearly everything that rounding explains is within it
+    1 run    a first noise floor: nearly everything that rounding explains is within it
+    2 runs   and nearly all of the rest
     4 runs   the noise floor, hazards, ill-conditioning
     8 runs   a floor that holds for single elements: the only one that a defect is reported from
 """
@@ -20,7 +21,7 @@ from mindgap.records.verdict import Conclusion, Kind, Verdict
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.surveyed import THOROUGH, Survey
 
-STEPS: Final = (0, 2, 4, 8)
+STEPS: Final = (0, 1, 2, 4, 8)
 """Noise runs of each step (docs/decisions/0003)."""
 
 Group = tuple[Outcome, Sequence[Outcome]]
