@@ -162,4 +162,5 @@ def _verdicts(question: Question, weights: Weights) -> list[Verdict]:
     if question.relation is not None:
         task_of_original = task_of(question.relation.original, weights)
         return judge_related(question, candidates[0], task_of_original, survey_with)
-    return list(judge_in_steps([(question.baseline.outcome(), candidates)], survey_with).values())
+    # Small programs: float64 alone settles few of them, and trying costs as much as the first noise run.
+    return list(judge_in_steps([(question.baseline.outcome(), candidates)], survey_with, STEPS[1:]).values())

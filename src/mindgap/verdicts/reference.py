@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from mindgap.program.graph import leaves, map_leaves
 from mindgap.program.precision import WIDER, widen
 from mindgap.verdicts.noise import accumulates
-from mindgap.verdicts.operators import Rounding, rounding
+from mindgap.verdicts.operators import Rounding, base_name, rounding
 from mindgap.verdicts.runner import Call, default_dtype
 
 
@@ -23,6 +23,11 @@ class Wide:
     """
 
     drawn: dict[int, list[torch.Tensor]] = field(default_factory=dict)
+    wants: ClassVar = staticmethod(lambda node: base_name(node.op) == "linspace")
+
+    @property
+    def keys(self) -> frozenset[int]:
+        return frozenset(self.drawn)
 
     def __call__(self, call: Call) -> Any:
         if call.key in self.drawn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from mindgap.program.graph import Node, Program, Tensors, leaves, map_leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.precision import WIDER, in_float64, widen
-from mindgap.records.tensors import same_bits
+from mindgap.records.tensors import TensorMeta, same_bits
 from mindgap.verdicts.operators import base_name
 from mindgap.verdicts.traps import DIVISIONS, safe_arguments
 
@@ -132,6 +133,10 @@ class Runner(ABC):
                 found[f"input:{item.name}"] = compact(tensor)
         return found
 
+    def elements(self) -> int | None:
+        """How many elements all results have together, where that is known beforehand."""
+        return None
+
     @abstractmethod
     def writes(self, position: int, before: torch.Tensor, after: torch.Tensor) -> bool:
         """Whether the subject may write to this input, or did."""
@@ -150,6 +155,10 @@ class ProgramRunner(Runner):
         self._constants = constants
         self._executable = Executable(program, constants)
         self._wanted: dict[Callable[[Node], bool], frozenset[int]] = {}
+
+    def elements(self) -> int:
+        metas = [meta for node in self._program.nodes for _, meta in leaves(node.meta)]
+        return sum(math.prod(meta.shape) for meta in metas if isinstance(meta, TensorMeta))
 
     @functools.cached_property
     def _wide(self) -> Executable:
@@ -304,8 +313,12 @@ class Capture:
     """Keeps the first argument of chosen calls: the values that an index output points into."""
 
     hook: Hook
-    keys: frozenset[int]
+    wanted: frozenset[int]
     values: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> frozenset[int]:
+        return self.wanted | getattr(self.hook, "keys", frozenset())
 
     @property
     def wants(self) -> Callable[[Node], bool] | None:
@@ -313,9 +326,9 @@ class Capture:
 
     @property
     def quick(self) -> Callable[..., Any] | None:
-        return None if self.keys else getattr(self.hook, "quick", None)
+        return None if self.wanted else getattr(self.hook, "quick", None)
 
     def __call__(self, call: Call) -> Any:
-        if call.key in self.keys and call.key not in self.values:
+        if call.key in self.wanted and call.key not in self.values:
             self.values[call.key] = call.args[0].detach().clone()
         return self.hook(call)

@@ -28,12 +28,14 @@ Group = tuple[Outcome, Sequence[Outcome]]
 """A baseline, and the candidates that are compared with it."""
 
 
-def judge_in_steps(groups: Sequence[Group], survey_with: Callable[[int], Survey | None]) -> dict[str, Verdict]:
+def judge_in_steps(
+    groups: Sequence[Group], survey_with: Callable[[int], Survey | None], steps: Sequence[int] = STEPS
+) -> dict[str, Verdict]:
     """One verdict a candidate, by platform name; surveys are made only as far as a verdict depends on them."""
     if not any(disagree(base, other) for base, others in groups for other in others):
         return _judged(groups, None)
     verdicts: dict[str, Verdict] = {}
-    for runs in STEPS:
+    for runs in steps:
         survey = survey_with(runs)
         verdicts = _judged(groups, survey)
         if survey is None or survey.problem or all(_settled(verdict, runs) for verdict in verdicts.values()):

@@ -120,7 +120,9 @@ class Surveyor:
     @cached_property
     def hazards(self) -> dict[str, dict[str, torch.Tensor]]:
         masks = find_hazards(self.run, self.plain, self.watch.matched, self.runner.seed)
-        if self.watch.elements < FLUSH_ELEMENTS or any(map(_has_denormals, self.plain.values())):
+        elements = self.runner.elements()
+        small = (self.watch.elements if elements is None else elements) < FLUSH_ELEMENTS
+        if small or any(map(_has_denormals, self.plain.values())):
             find_flushed(self.run, self.plain, masks)
         return masks
 

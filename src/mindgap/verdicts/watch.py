@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 
 from mindgap.program.graph import leaves
+from mindgap.verdicts.operators import base_name
 from mindgap.verdicts.runner import Call, make
 from mindgap.verdicts.surveyed import Places
-from mindgap.verdicts.unspecified import matching
+from mindgap.verdicts.unspecified import matching, may_match
 from mindgap.verdicts.unspecified.chance import draws
 from mindgap.verdicts.unspecified.indices import dimension
 
@@ -43,7 +44,8 @@ class Watch:
     drawn: dict[int, list[torch.Tensor]] = field(default_factory=dict)
     """By call: what a random operator gave."""
     elements: int = 0
-    """How many elements all results had together: what a run costs."""
+    """How many elements the results that it saw had together."""
+    wants: ClassVar = staticmethod(lambda node: may_match(node.op) or base_name(node.op) in _INDEX_RESULT)
     _pointers: list[_Pointer] = field(default_factory=list)
 
     def __call__(self, call: Call) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import torch
 
+from mindgap.program import ops
 from mindgap.program.graph import leaves
 from mindgap.verdicts.runner import Call
 from mindgap.verdicts.unspecified.rule import Rule
@@ -15,10 +16,19 @@ _PROBABILITIES: Final = ("dropout_p", "dropout")
 _SWITCHES: Final = ("train", "training")
 
 
+def may_draw(op: str) -> bool:
+    """Whether calls of an operator can take numbers from the random stream."""
+    return _is_random(ops.resolve(op))
+
+
+def _is_random(function: object) -> bool:
+    return isinstance(function, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in function.tags
+
+
 def draws(call: Call) -> bool:
     """Whether the call takes numbers from the random stream."""
-    function = call.function
-    if not isinstance(function, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in function.tags:
+    function: Any = call.function
+    if not _is_random(function):
         return False
     for position, argument in enumerate(function._schema.arguments):
         value = call.argument(position, argument.name, argument.default_value)

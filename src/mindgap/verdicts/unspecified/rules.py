@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
+from mindgap.verdicts.operators import base_name
 from mindgap.verdicts.runner import Call
 from mindgap.verdicts.unspecified import chance, indices, integers, precision, special
 from mindgap.verdicts.unspecified.rule import Rule
@@ -28,4 +30,10 @@ def matching(call: Call) -> list[Rule]:
     return [rule for rule in candidates if rule.matches(call)]
 
 
-__all__ = ["RULES", "Rule", "matching"]
+@cache
+def may_match(op: str) -> bool:
+    """Whether a rule could match a call of this operator, whatever its arguments are."""
+    return base_name(op) in _BY_OPERATOR or chance.may_draw(op)
+
+
+__all__ = ["RULES", "Rule", "matching", "may_match"]
