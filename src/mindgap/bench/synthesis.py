@@ -24,6 +24,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from mindgap.bench.measurement import Measurement
+from mindgap.errors import UsageError
 from mindgap.pipeline import environment
 from mindgap.program import codec, ops
 from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, leaves, map_leaves
@@ -43,17 +44,27 @@ _BASELINE: Final = 12  # variants that the baseline validates: it takes a good p
 _EDITS: Final = 60
 _BATCH: Final = 50
 
+PARTS: Final = ("pace", "edits", "running", "reach")
+
 Tell = Callable[[str, str], None]
 
 
-def measure(tell: Tell, variants: int = 20_000, executed: int = 5_000, long: int = 100_000) -> Measurement:
+def measure(
+    tell: Tell, variants: int = 20_000, executed: int = 5_000, long: int = 100_000, parts: Sequence[str] = PARTS
+) -> Measurement:
     """Pace, cost of an edit by graph size, reach, distinctness, memory, and the share that really runs."""
     torch.set_num_threads(1)
-    rows = _pace(tell, warm=min(3000, variants), counted=min(1500, variants))
-    rows += _edit_costs(tell)
     bases = load_bases()
-    rows += _executes(tell, bases, executed)
-    rows += _reach(tell, bases, variants, long)
+    makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "pace": lambda: _pace(tell, warm=min(3000, variants), counted=min(1500, variants)),
+        "edits": lambda: _edit_costs(tell),
+        "running": lambda: _executes(tell, bases, executed),
+        "reach": lambda: _reach(tell, bases, variants, long),
+    }
+    unknown = [part for part in parts if part not in makers]
+    if unknown:
+        raise UsageError(f"there is no part {unknown[0]}", hint=f"parts are {', '.join(PARTS)}")
+    rows = [row for part in PARTS if part in parts for row in makers[part]()]
     met = [row for row in rows if row["target"] != "-"]
     missed = [str(row["what"]) for row in met if not row["met"]]
     return Measurement(

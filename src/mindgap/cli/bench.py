@@ -133,14 +133,15 @@ def synthesis(
     variants: Annotated[int, typer.Option(help="Variants that reach is counted over.", min=100)] = 20_000,
     executed: Annotated[int, typer.Option(help="Variants that really run on eager.", min=50)] = 5_000,
     long: Annotated[int, typer.Option(help="Variants that memory is watched over.", min=100)] = 100_000,
+    part: Annotated[list[str] | None, typer.Option(help="Only pace, edits, running or reach. Default: all.")] = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
     """How fast variants are made, what an edit costs by graph size, what they reach, and the share that runs."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # kernels warn of what variants do on purpose
-    from mindgap.bench.synthesis import measure
+    from mindgap.bench.synthesis import PARTS, measure
 
-    _show(lambda tell: measure(tell, variants, executed, long), as_json, output)
+    _show(lambda tell: measure(tell, variants, executed, long, part or PARTS), as_json, output)
 
 
 @app.command("hunt")
@@ -153,6 +154,19 @@ def hunt(
     from mindgap.bench.hunt import measure
 
     _show(lambda tell: measure(tell, variants), as_json, output)
+
+
+@app.command("endurance")
+def endurance(
+    keep: Annotated[Path, typer.Option(help="The campaign's directory; a second run goes on.", metavar="DIR")],
+    variants: Annotated[int, typer.Option(help="Variants of the campaign.", min=10)] = 100_000,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> None:
+    """Whether a long campaign keeps its pace and its memory: 100,000 variants on eager and eager@scalar."""
+    from mindgap.bench.endurance import measure
+
+    _show(lambda tell: measure(tell, keep, variants), as_json, output)
 
 
 def _show(measure: Callable[[Callable[[str, str], None]], Measurement], as_json: bool, output: Path | None) -> None:

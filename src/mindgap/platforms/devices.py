@@ -59,8 +59,8 @@ class Device:
             # torch.manual_seed notes the call, with its stack, for every kind of device that is not there: a
             # millisecond each time, and memory that never comes back.
             torch.default_generator.manual_seed(seed)
-            return
-        torch.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
         if self.seed != "torch:manual_seed":
             _function(self.seed)(seed)
 
