@@ -20,7 +20,7 @@ demo: $(INSTALLED)
 	  $(BIN)/mindgap hunt $${resume:-$(HUNT)} || test $$? -eq 1
 	@echo "Findings: out/hunt/summary.md. Next: $(BIN)/mindgap explain F-01 -o out/hunt"
 
-HUNT := --on eager@scalar,inductor,onnxruntime,openvino --variants 120 --sample openvino=40% \
+HUNT := --on eager@scalar,inductor,onnxruntime,openvino --variants 80 --sample openvino=40% \
   --sample onnxruntime=12% --sample inductor=4% -o out/hunt
 
 test: lint types
