@@ -18,6 +18,8 @@ from tests.tracing.witnesses import chain, run_here, witness_of, writing
 
 I = torch.tensor  # noqa: E741
 
+WEIGHT, BIAS = torch.arange(6.0).reshape(2, 3), torch.ones(2)
+
 CALLS: dict[str, tuple[Callable[..., Any], list[torch.Tensor], str]] = {
     "floor_divide": (lambda x, y: torch.floor_divide(x, y), [I([-7]), I([2])], "torch.floor_divide(x, y)"),
     "division": (lambda x: torch.div(x, 2, rounding_mode="floor"), [I([-7])], "rounding_mode="),
@@ -28,6 +30,7 @@ CALLS: dict[str, tuple[Callable[..., Any], list[torch.Tensor], str]] = {
     "full": (lambda x: x + torch.full((2,), 0.5, dtype=torch.float16), [torch.ones(2)], "float16=torch.float16"),
     "softmax": (lambda x: torch.softmax(x, -1), [torch.ones(2, 2)], "softmax(x, dim=-1)"),
     "norm": (lambda x: F.layer_norm(x, (3,)), [torch.randn(2, 3)], "layer_norm("),
+    "constants": (lambda x: F.linear(x, WEIGHT, BIAS), [torch.randn(4, 3)], "F.linear(x, self.c0, self.c1)"),
     "chain": (chain, [torch.randn(4, 4)], "[0]"),
     "writing": (writing, [torch.randn(3, 4)], "mul_(3)"),
 }

@@ -132,7 +132,8 @@ def _means(text: str, node: Node, names: Mapping[int, str], metas: Mapping[int, 
     if not all(isinstance(meta, TensorMeta) for meta in described):
         return False
     scope = {"torch": torch, "F": F, **{dtype_name(dtype): dtype for dtype in DTYPES.values() if is_named(dtype)}}
-    function = _compiled(f"lambda {', '.join(names[i] for i in read)}: {text}", scope)
+    source = f"lambda {', '.join(names[i] for i in read)}: {text}"
+    function = _compiled(source.replace("self.", "self_"), scope)  # constants of a module are parameters here
     try:
         calls = _exported(function, [meta for meta in described if isinstance(meta, TensorMeta)])
     except Exception:  # a spelling that torch does not take
