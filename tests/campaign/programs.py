@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mindgap.campaign.plan import Plan
-from mindgap.campaign.stream import Numbering
+from mindgap.campaign.stream import MadeHere
 from mindgap.platforms.config import Config
 from mindgap.program.graph import Input, Node, Program, Ref
 from mindgap.program.made import Made
@@ -47,8 +47,8 @@ def slowly(seconds: float) -> Iterator[Variant]:
         yield variant
 
 
-def numbering() -> Numbering:
-    return Numbering(variants)
+def numbering() -> MadeHere:
+    return MadeHere(variants)
 
 
 def config(**limits: Any) -> Config:

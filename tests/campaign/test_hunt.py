@@ -17,7 +17,7 @@ from mindgap.campaign.hunt import hunt
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.stream import Numbering
+from mindgap.campaign.stream import MadeHere
 from mindgap.errors import UsageError
 from mindgap.execution.pool import KILLED_TRIES
 from tests.campaign import programs
@@ -72,7 +72,7 @@ def test_a_campaign_in_parts_equals_one_in_a_piece(planted: Path, tmp_path: Path
     """Interrupted again and again; each stretch goes on where the last one ended."""
     directory = tmp_path / "parts"
     given: Plan | None = programs.plan("wrong")
-    slowly = Numbering(lambda: programs.slowly(0.1))
+    slowly = MadeHere(lambda: programs.slowly(0.1))
     for limit in (4, 12, 99):
 
         def watch(now: Snapshot, limit: int = limit) -> None:

@@ -11,7 +11,7 @@ from mindgap.campaign.hunt import hunt
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.metamorphic import ALONE, EQUIVALENT, NEIGHBOURS, PERMUTED, batch_size, relations
 from mindgap.campaign.plan import Plan
-from mindgap.campaign.stream import Numbering, numbered
+from mindgap.campaign.stream import MadeHere, numbered
 from mindgap.execution.serve_stream import described
 from mindgap.platforms.config import Config
 from mindgap.program.codec import decode
@@ -84,7 +84,7 @@ def test_a_platform_that_contradicts_itself_is_found_and_others_stay_silent(tmp_
     bases = {"base": batched("aten.exp.default", "base")}
     plan = Plan(("eager", "crooked"), 3, metamorphic_share=1.0)
     config = Config({"crooked": spec}, Limits(), None)
-    ending = hunt(tmp_path, plan, config=config, numbering=Numbering(stream, "", bases.get), jobs=1)
+    ending = hunt(tmp_path, plan, config=config, numbering=MadeHere(stream, "", bases), jobs=1)
     with Ledger(tmp_path) as ledger:
         rows = ledger.data.execute(
             "SELECT program, f.name, oracle, conclusion FROM relations JOIN platforms f ON f.id = platform"

@@ -14,7 +14,7 @@ import pytest
 
 from mindgap.campaign import stream
 from mindgap.campaign.plan import Plan
-from mindgap.campaign.stream import MAKER, QUARANTINE, Numbering, stream_of
+from mindgap.campaign.stream import MAKER, QUARANTINE, MadeHere, stream_of
 from mindgap.errors import MindgapError
 from mindgap.execution import serve_stream
 from mindgap.execution.pool import Pool
@@ -36,7 +36,7 @@ def pool() -> Iterator[Pool]:
 
 @pytest.fixture(scope="module")
 def expected() -> list[str]:
-    here = Numbering(lambda: iter(Synthesis(load_bases(NAMES), PLAN.seed)))
+    here = MadeHere(lambda: iter(Synthesis(load_bases(NAMES), PLAN.seed)))
     return [variant.fingerprint for variant in here.pick(lambda number: True, PLAN.variants)]
 
 

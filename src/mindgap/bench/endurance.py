@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.summary import CampaignSummary
 from mindgap.pipeline import environment
+from mindgap.records.memory import resident_mb
 from mindgap.variants.base import load_bases
 
 MARKS: Final = "endurance.jsonl"
@@ -74,7 +74,7 @@ class _Marks:
             self._begun = time.monotonic(), finished
         start, before = self._begun
         if finished // self._step > before // self._step:
-            mark = _Mark(finished, finished - before, time.monotonic() - start, _parent_mb(), self._ledger_mb())
+            mark = _Mark(finished, finished - before, time.monotonic() - start, resident_mb(), self._ledger_mb())
             with (self._directory / MARKS).open("a") as file:
                 file.write(json.dumps(asdict(mark)) + "\n")
             self._begun = time.monotonic(), finished
@@ -111,10 +111,3 @@ def _findings(summary: CampaignSummary) -> list[str]:
         f"{finding.variants} variants of {finding.bases} models"
         for finding in summary.findings
     ]
-
-
-def _parent_mb() -> int:
-    pages = Path("/proc/self/statm")
-    if pages.exists():
-        return int(pages.read_text().split()[1]) * resource.getpagesize() >> 20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10

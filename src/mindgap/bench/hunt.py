@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from mindgap.campaign.workforce import LocalWorkforce
 from mindgap.execution.pool import Pool
 from mindgap.pipeline import environment
 from mindgap.platforms.registry import resolve
+from mindgap.records.memory import resident_mb
 from mindgap.variants.base import load_bases
 
 PLATFORMS: Final = ("eager", "eager@scalar")
@@ -102,7 +102,7 @@ def _campaign(names: tuple[str, ...], variants: int, seed: int, jobs: int) -> _R
             used_at_end - used,
             own,
             judging_at_end - judging,
-            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+            resident_mb(),
             ledger.size_bytes() // ledger.count(),
         )
 

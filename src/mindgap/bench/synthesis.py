@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import multiprocessing
 import os
-import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,6 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from statistics import mean, median
 from typing import Any, Final
 from unittest import mock
@@ -30,6 +28,7 @@ from mindgap.program import codec, ops
 from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, leaves, map_leaves
 from mindgap.program.interpret import Executable
 from mindgap.program.made import Made, recreate
+from mindgap.records.memory import resident_mb
 from mindgap.records.tensors import DTYPES, TensorMeta
 from mindgap.records.variant import Intent
 from mindgap.variants.base import Base, load_bases, prepare
@@ -363,7 +362,7 @@ def _reach(tell: Tell, bases: list[Base], variants: int, long: int) -> list[dict
         if number % max(1, long // 10) == 0:
             tell("reach", f"{number:,} variants")
             marks.append(number)
-            memory.append(_resident_mb())
+            memory.append(resident_mb())
     same = 1 - len(seen) / variants
     half = len(memory) // 2
     grown = mean(memory[half:]) / mean(memory[:half]) if half else 1.0
@@ -390,11 +389,3 @@ def content_hash(program: Program) -> bytes:
         ]
     )
     return hashlib.blake2b(content, digest_size=16).digest()
-
-
-def _resident_mb() -> float:
-    """Memory of this process; where the system does not say, the most it ever had."""
-    pages = Path("/proc/self/statm")
-    if pages.exists():
-        return int(pages.read_text().split()[1]) * resource.getpagesize() / 1e6
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -6,10 +6,10 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from mindgap.campaign.case import Numbered
 from mindgap.campaign.plan import Plan
@@ -40,18 +40,31 @@ Stream: TypeAlias = Callable[[], Iterator[Variant]]
 """Starts the stream anew."""
 
 
-@dataclass
-class Numbering:
+class Numbering(Protocol):
     """Variants in their order, each made ready to travel only when it is wanted."""
 
-    stream: Stream
-    weights: str = ""
+    weights: str
     """The directory with the constants that no seed gives."""
-    base_of: Callable[[str], Program | None] = lambda fingerprint: None
-    """The real program of a fingerprint, where it is at hand."""
 
     def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[Numbered]:
         """Those of the first `count` variants that are wanted by their number."""
+
+    def base_of(self, fingerprint: str) -> Program | None:
+        """The real program of a fingerprint, where it is at hand."""
+
+
+@dataclass
+class MadeHere:
+    """Variants of a stream in this process."""
+
+    stream: Stream
+    weights: str = ""
+    bases: Mapping[str, Program] = field(default_factory=dict)
+
+    def base_of(self, fingerprint: str) -> Program | None:
+        return self.bases.get(fingerprint)
+
+    def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[Numbered]:
         for number, variant in enumerate(self.stream()):
             if number >= count:
                 return
@@ -59,11 +72,11 @@ class Numbering:
                 yield numbered(number, described(variant), self.weights)
 
 
-class MadeInWorker(Numbering):
-    """The same from a worker process: a kernel that crashes while rules are learned costs one call, no campaign."""
+class MadeInWorker:
+    """Variants of a recipe from a worker: a kernel that crashes while rules are learned costs one call, no campaign."""
 
     def __init__(self, pool: Pool, recipe: Recipe) -> None:
-        super().__init__(lambda: iter(()), recipe.weights, self._program)
+        self.weights = recipe.weights
         self._pool = pool
         self._recipe = recipe
         self._programs: dict[str, Program] = {}
@@ -132,7 +145,7 @@ class MadeInWorker(Numbering):
                 self._pool.interrupt(MAKER)
             thread.join()
 
-    def _program(self, fingerprint: str) -> Program | None:
+    def base_of(self, fingerprint: str) -> Program | None:
         """The base of some variants, made ready as the worker did; one at a time, as a large corpus does not fit."""
         if fingerprint not in self._programs:
             if self._recipe.store is None:

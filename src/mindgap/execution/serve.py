@@ -24,6 +24,7 @@ from mindgap.execution.serve_stream import Streaming
 from mindgap.execution.subject import Subject
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, Task
 from mindgap.platforms.messages import first_cause
+from mindgap.records.memory import resident_mb
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import Limits, PlatformSpec
 from mindgap.records.source import Source
@@ -96,13 +97,13 @@ class Server:
         from mindgap.corpus.build_model import build_model
 
         built = build_model(Source(**source), Path(folder))
-        return {"built": built.to_message(), "resident_mb": _resident_mb()}
+        return {"built": built.to_message(), "resident_mb": resident_mb()}
 
     def do_replay(self, source: Mapping[str, Any], path: str) -> dict[str, Any]:
         """Compare a stored program with its source, bit for bit."""
         from mindgap.corpus.roundtrip import replay
 
-        return {"different": replay(Source(**source), Path(path)), "resident_mb": _resident_mb()}
+        return {"different": replay(Source(**source), Path(path)), "resident_mb": resident_mb()}
 
     def do_run(self, subject: Mapping[str, Any], program_only: bool, runs: int, file: str) -> dict[str, Any]:
         """Run a model here; the outputs go to `file`."""
@@ -159,14 +160,14 @@ class Server:
 
         self._streaming.open(recipe)
         self._streaming.send(numbers, report)
-        return {"resident_mb": _resident_mb()}
+        return {"resident_mb": resident_mb()}
 
     def _each(self, count: int, one: Callable[[int], Any]) -> dict[str, Any]:
         """Every item has the whole limit of CPU time for itself."""
         for number in range(count):
             self._grant_cpu_time()
             self._report({"item": number, "result": one(number)})
-        return {"resident_mb": _resident_mb()}
+        return {"resident_mb": resident_mb()}
 
     def _run(
         self, platform: Platform, subject: Subject, program_only: bool, runs: int, clock: StageClock
@@ -234,14 +235,6 @@ class Server:
         limit = int(used.ru_utime + used.ru_stime + self._limits.cpu_s) + 1
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
-
-
-def _resident_mb() -> int:
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:  # not Linux: the peak is all there is
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 20
-    return pages * resource.getpagesize() >> 20
 
 
 def _surveyor(subject: Subject) -> Surveyor:

@@ -100,28 +100,17 @@ class RuleTable:
         """What the operator gives for these values; raises Refused when it rejects them."""
         if op == "operator.getitem":
             return _item(known(args[0]), args[1])
-        if _is_view(op) and type(args[0]) is Ref:
-            first = known(args[0])
-            if isinstance(first, Value):
-                return _with_numbers(self._look_up(op, args, kwargs, lambda ref: _blank(known(ref))), first)
-        return self._look_up(op, args, kwargs, known)
-
-    def _look_up(
-        self,
-        op: str,
-        args: tuple[Argument, ...],
-        kwargs: Mapping[str, Argument],
-        known: Callable[[int], Result],
-    ) -> Result:
-        key: tuple[Any, ...] = (op, *[_key(item, known) for item in args])
+        viewed = known(args[0]) if _is_view(op) and type(args[0]) is Ref else None
+        look_up = known if viewed is None else lambda ref: _blank(known(ref))
+        key: tuple[Any, ...] = (op, *[_key(item, look_up) for item in args])
         if kwargs:
-            key += tuple((name, _key(item, known)) for name, item in kwargs.items())
+            key += tuple((name, _key(item, look_up)) for name, item in kwargs.items())
         found = self._young.get(key, self)
         if found is self:
             found = self._old.get(key, self)
             if found is self:
                 self.misses += 1
-                found = self._learn_once(key, op, args, kwargs, known)
+                found = self._learn_once(key, op, args, kwargs, look_up)
             if len(self._young) >= _MOST_RULES:
                 self._young, self._old = {}, self._young
             self._young[key] = found
@@ -129,7 +118,7 @@ class RuleTable:
             self.hits += 1
         if type(found) is str:
             raise Refused(found)
-        return found  # type: ignore[no-any-return]
+        return found if viewed is None else _with_numbers(found, viewed)
 
     def _learn_once(
         self,
@@ -198,11 +187,11 @@ def _blank(item: Result) -> Result:
     return item.blank if isinstance(item, Value) else item
 
 
-def _with_numbers(found: Result, source: Value) -> Result:
+def _with_numbers(found: Result, source: Result) -> Result:
     """What a view gives, with the numbers of what it looks at."""
     if isinstance(found, tuple):
         return tuple(_with_numbers(item, source) for item in found)
-    return value(found.meta, source.range) if found is not None else None
+    return value(found.meta, source.range) if isinstance(found, Value) and isinstance(source, Value) else found
 
 
 def _key(item: Argument, known: Callable[[int], Result]) -> Any:
