@@ -16,6 +16,7 @@ from mindgap.campaign.hunt import hunt
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.summary import CampaignSummary
+from mindgap.errors import UsageError
 from mindgap.pipeline import environment
 from mindgap.records.memory import resident_mb
 from mindgap.variants.base import load_bases
@@ -49,14 +50,18 @@ def measure(tell: Callable[[str, str], None], directory: Path, variants: int = 1
             marks.note(now.finished)
 
     ending = hunt(directory, plan, watch=watch)
-    rows = [_row(mark) for mark in marks.all()]
-    made, seconds = sum(mark.made for mark in marks.all()), sum(mark.seconds for mark in marks.all())
+    parts = marks.all()
+    if not ending.complete:
+        raise UsageError(f"the campaign ended early ({ending.reason})", hint="the same command goes on with it")
+    if not parts:
+        raise UsageError(f"{variants} variants are over before anything can be measured", hint="ask for 1,000 or more")
+    rate = sum(part.made for part in parts) / sum(part.seconds for part in parts)
     return Measurement(
         name="endurance",
         what=f"one campaign of {variants:,} variants through {' and '.join(PLATFORMS)} and the float64 reference",
         on=f"{len(bases)} programs of the smoke corpus, {os.cpu_count()} cores",
-        rows=tuple(rows),
-        conclusion="\n".join([_sentence(ending.summary, made / seconds, marks.all()), *_findings(ending.summary)]),
+        rows=tuple(map(_row, parts)),
+        conclusion="\n".join([_sentence(ending.summary, rate, parts), *_findings(ending.summary)]),
         versions=environment(),
     )
 
