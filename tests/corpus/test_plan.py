@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindgap.corpus.plan import in_turn, libraries, normalised, plan, second_names
+from mindgap.corpus.plan import in_turn, libraries, likely_size, normalised, plan, second_names
 from mindgap.corpus.registry import Offer
 
 
@@ -19,6 +19,21 @@ def test_libraries_and_families_take_turns() -> None:
     assert [offer.spec for _, offer in planned] == [
         "timm:resnet18", "monai:unet1", "timm:vit1", "monai:unet2", "timm:resnet34", "timm:vit2",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["timm:vit_tiny_patch16_224", "timm:vit_small_patch16_224", "timm:vit_base_patch16_224", "timm:vit_huge_p14"],
+        ["smp:unet:resnet18", "smp:unet:resnet50", "smp:unet:resnet101"],
+        ["ultralytics:yolo11n", "ultralytics:yolo11s", "ultralytics:yolo11m", "ultralytics:yolo11x"],
+        ["timm:efficientnet_b0", "timm:efficientnet_b3", "timm:efficientnet_b7"],
+    ],
+)
+def test_small_models_of_a_family_come_first(names: list[str]) -> None:
+    planned = plan({"one": [Offer(name, "vision", "one") for name in reversed(names)]})
+    assert [offer.spec for _, offer in planned] == names
+    assert [likely_size(name) for name in names] == sorted(likely_size(name) for name in names)
 
 
 def test_the_same_name_in_a_later_library_comes_last() -> None:

@@ -17,6 +17,17 @@ FIRST: Final = ("timm", "transformers", "torchvision")
 OWN: Final = "own"
 """What the user's own files count as, where a library or a domain is named."""
 _MODEL_FILES: Final = (".py", ".pt2", ".mgp")
+_SIZE_WORDS: Final = (
+    ("atto", "femto", "pico", "nano", "n", "t"),
+    ("micro", "mini", "tiny", "lite", "xxs", "xs"),
+    ("small", "s"),
+    ("medium", "m"),
+    ("base", "b"),
+    ("large", "l", "xlarge", "xl", "x"),
+    ("huge", "h", "giant", "g", "gigantic", "xxl", "xxlarge", "enormous"),
+)
+"""Words and letters by which makers tell the sizes of one model apart, from small to large."""
+_SIZES: Final = {word: rank for rank, words in enumerate(_SIZE_WORDS) for word in words}
 
 
 def libraries() -> dict[str, Library]:
@@ -37,7 +48,9 @@ def own_offers(path: Path) -> list[Offer]:
 
 
 def plan(offers: Mapping[str, Sequence[Offer]]) -> list[tuple[str, Offer]]:
-    """Libraries in turn, and within a library its families in turn, so that every beginning is diverse.
+    """Libraries in turn, within a library its families in turn, within a family small ones first.
+
+    So every beginning is diverse, and a build that is stopped holds as many models as its time allows.
 
     A model that an earlier library offers under the same name comes last, when it is known what became of that one.
     """
@@ -82,4 +95,10 @@ def _by_family(offers: Sequence[Offer]) -> list[Offer]:
     families: dict[str, list[Offer]] = {}
     for offer in offers:
         families.setdefault(offer.family, []).append(offer)
-    return in_turn(list(families.values()))
+    return in_turn([sorted(family, key=lambda offer: likely_size(offer.spec)) for family in families.values()])
+
+
+def likely_size(spec: str) -> tuple[int, list[int]]:
+    """What a model's name says of its size: `vit_tiny` before `vit_base`, `resnet18` before `resnet101`."""
+    parts = re.findall(r"[a-z]+|\d+", spec.lower())
+    return max((_SIZES.get(part, 0) for part in parts), default=0), [int(part) for part in parts if part.isdigit()]
