@@ -36,7 +36,7 @@ from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.source import Source
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta, same_outputs
 from mindgap.records.verdict import Verdict
-from mindgap.verdicts.steps import judge_in_steps
+from mindgap.verdicts.steps import Step, judge_in_steps
 from mindgap.verdicts.surveyed import Survey
 
 DEFAULT_PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
@@ -172,10 +172,10 @@ def conclude(
     by_source = [o for o in outcomes if o.ran is not Ran.PROGRAM]
     reference = "not needed: every platform gave eager's bits"
 
-    def survey_with(runs: int) -> Survey | None:
+    def survey_with(step: Step) -> Survey | None:
         nonlocal reference
-        tell("reference", f"float64 and {runs} runs with noise" if runs else "float64")
-        found = pool.survey(subject, runs)
+        tell("reference", f"float64 and {step.runs} runs with noise" if step.runs else "float64")
+        found = pool.survey(subject, step.runs)
         tell("reference", DONE)
         if isinstance(found, Death):
             reference = f"none: the float64 reference could not be made ({found.message})"

@@ -13,7 +13,7 @@ from mindgap.platforms.base import Task
 from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Conclusion, Verdict
-from mindgap.verdicts.steps import judge_in_steps
+from mindgap.verdicts.steps import STEPS, Step, judge_in_steps
 from mindgap.verdicts.survey import survey
 from mindgap.verdicts.surveyed import Survey
 
@@ -23,13 +23,13 @@ real dependence between samples."""
 
 
 def judge_related(
-    question: Question, derived: Outcome, original: Task, survey_with: Callable[[int], Survey]
+    question: Question, derived: Outcome, original: Task, survey_with: Callable[[Step], Survey]
 ) -> list[Verdict]:
     """A verdict where the relation holds in float64 for some output; nothing where it holds for none."""
     relation = question.relation
     assert relation is not None and original.program is not None
     before = survey((original.program, original.constants), original.inputs, original.seed, 0)
-    after = survey_with(0)
+    after = survey_with(STEPS[0])
     if before.problem or after.problem or not question.baseline.ok:
         return []
     given = {item.name: item.tensor for item in question.baseline.outcome().outputs}

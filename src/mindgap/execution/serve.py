@@ -209,14 +209,14 @@ class Server:
 
         Asked again about the same subject, it only adds the runs that are missing.
         """
-        from mindgap.verdicts.steps import STEPS
+        from mindgap.verdicts.steps import ALL_RUNS
 
         start = time.perf_counter()
         known, surveyor = self._surveyed or ({}, None)
         self._surveyed = None
         if surveyor is None or known != subject:
             surveyor = _surveyor(Subject.from_message(subject))
-        more = runs < STEPS[-1]
+        more = runs < ALL_RUNS
         found = surveyor.survey(runs, more)
         if more:
             self._surveyed = dict(subject), surveyor

@@ -141,19 +141,19 @@ def judge_question(question: Question, weights: Weights) -> list[dict[str, Any]]
 
 
 def _verdicts(question: Question, weights: Weights) -> list[Verdict]:
-    from mindgap.verdicts.steps import STEPS, judge_in_steps
+    from mindgap.verdicts.steps import BRIEF, Step, judge_in_steps
     from mindgap.verdicts.survey import Survey, Surveyor
 
     surveyor: Surveyor | None = None
 
-    def survey_with(runs: int) -> Survey:
+    def survey_with(step: Step) -> Survey:
         nonlocal surveyor
         try:
             if surveyor is None:
                 task = task_of(question.job, weights)
                 assert task.program is not None
                 surveyor = Surveyor((task.program, task.constants), task.inputs, task.seed)
-            return surveyor.survey(runs, more=runs < STEPS[-1])
+            return surveyor.survey(step.runs, not step.is_last, step.reference)
         except Exception as error:
             sys.stderr.write(traceback.format_exc())
             return Survey(problem=first_cause(error))
@@ -162,5 +162,4 @@ def _verdicts(question: Question, weights: Weights) -> list[Verdict]:
     if question.relation is not None:
         task_of_original = task_of(question.relation.original, weights)
         return judge_related(question, candidates[0], task_of_original, survey_with)
-    # Small programs: float64 alone settles few of them, and trying costs as much as the first noise run.
-    return list(judge_in_steps([(question.baseline.outcome(), candidates)], survey_with, STEPS[1:]).values())
+    return list(judge_in_steps([(question.baseline.outcome(), candidates)], survey_with, BRIEF).values())

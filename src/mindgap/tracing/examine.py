@@ -18,7 +18,7 @@ from mindgap.tracing.witness import Witness
 from mindgap.verdicts.compare import compare_output
 from mindgap.verdicts.finding import Finding
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.steps import STEPS
+from mindgap.verdicts.steps import ALL_RUNS
 from mindgap.verdicts.surveyed import Survey
 
 VALUES: Final = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.INTEGER, Kind.ORDER, Kind.SIGNED_ZERO})
@@ -76,7 +76,7 @@ class Examiner:
         self.platform = platform
         self.trials = 0
 
-    def examine(self, witness: Witness, runs: int = 1, noise_runs: int = STEPS[-1]) -> Examination:
+    def examine(self, witness: Witness, runs: int = 1, noise_runs: int = ALL_RUNS) -> Examination:
         """Both run it; the float64 reference and the noise floor are made only when their bits differ."""
         self.trials += 1
         path = self.pool.scratch.new_file("witness")
@@ -118,7 +118,7 @@ class Examiner:
         self.pool.retire(self.platform)
 
     def _conclude(
-        self, subject: Subject, eager: Outcome, candidate: Outcome, noise_runs: int = STEPS[-1]
+        self, subject: Subject, eager: Outcome, candidate: Outcome, noise_runs: int = ALL_RUNS
     ) -> Examination:
         survey = None
         both = eager.ok and candidate.ok

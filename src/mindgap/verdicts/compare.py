@@ -175,6 +175,7 @@ class _Comparison:
             bad = ~close
             self.apart += int(bad.sum())
             self._see_bad(batch, expected, bad, between, between)
+            self.largest = max(self.largest, _top(between[close]))
             self.worst_rounded.see(between[close], between[close], expected.at(close), batch.at(close))
             return
         errors, eager_errors = deviation(batch.candidate, expected), deviation(batch.eager, expected)

@@ -44,7 +44,7 @@ def _judge_one(eager: Outcome, candidate: Outcome, survey: Survey | None) -> tup
     if others > 0 and found.conclusion is Conclusion.DIVERGES:
         sentence += f"; {others} more output{'s' if others > 1 else ''} too"
     sentence += _layouts(eager, candidate)
-    if usable is None and found.conclusion is not Conclusion.AGREES:
+    if usable is None and found.conclusion not in (Conclusion.AGREES, Conclusion.ROUNDING):
         sentence += " (no survey of this program: compared with eager alone)"
     verdict = Verdict(
         candidate.platform,

@@ -89,6 +89,8 @@ class Noise:
         plan = self.plans.get(call.key)
         if plan is None:
             plan = self.plans[call.key] = _Plan.of(call)
+            if plan.simple and not self.exact:
+                return self._simply(plan, call.function, call.args, call.kwargs)
         if plan.kind is Rounding.EXACT:
             return call.make()
         if plan.kind is Rounding.INSIDE:
@@ -109,6 +111,9 @@ class Noise:
         plan = self.plans.get(key)
         if plan is None or not plan.simple or self.exact:
             return NotImplemented
+        return self._simply(plan, function, args, kwargs)
+
+    def _simply(self, plan: _Plan, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         pool, amplitude = self.pool, plan.amplitude
         for position in plan.positions:
             args[position] = pool.perturbed(args[position], amplitude)

@@ -53,6 +53,8 @@ def _rounding(found: Finding, runs: int) -> str:
         return f"{found.output} differs from eager in the sign of {found.differing} zeros"
     if not found.ratio:
         return f"{found.output} differs from eager in the last bits of {_share(found)}"
+    if not found.right_value:
+        return f"{found.place} is {times(found.ratio)} times what rounding explains away from eager, which is rounding"
     if not runs:
         return f"{found.place} is within {times(found.ratio)} units in the last place of float64, which is rounding"
     return f"{found.place} is off by {times(found.ratio)} times what rounding explains, which is rounding"

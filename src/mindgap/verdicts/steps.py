@@ -3,17 +3,21 @@
 More noise runs only widen what rounding explains (a decision that only a later run flips aside). So a candidate that is
 found right with few stays right with many, and only what still looks wrong is worth the next step:
 
+    nothing  whoever is within a few last bits of eager rounds
     0 runs   float64 alone: everything within a few last bits of it is rounding
     1 run    a first noise floor: nearly everything that rounding explains is within it
     2 runs   and nearly all of the rest
     4 runs   the noise floor, hazards, ill-conditioning
     8 runs   a floor that holds for single elements: the only one that a defect is reported from
+
+Float64 decides who is wrong. Where noise alone moves eager as far as the candidate is away from it, nobody is, and a
+campaign does not ask for it (`BRIEF`); for a person who looks at one model it is worth its time (`STEPS`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import same_outputs
@@ -21,26 +25,61 @@ from mindgap.records.verdict import Conclusion, Kind, Verdict
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.surveyed import THOROUGH, Survey
 
-STEPS: Final = (0, 1, 2, 4, 8)
-"""Noise runs of each step (docs/decisions/0003)."""
+ALL_RUNS: Final = 8
+"""Noise runs of the last step (docs/decisions/0003)."""
+
+
+class Step(NamedTuple):
+    """What is asked of a survey."""
+
+    runs: int
+    """With noise."""
+    reference: bool = True
+    """Whether also in float64."""
+
+    @property
+    def is_last(self) -> bool:
+        return self.runs == ALL_RUNS
+
+
+STEPS: Final = (Step(0), Step(1), Step(2), Step(4), Step(ALL_RUNS))
+BRIEF: Final = (Step(0, reference=False), Step(1, reference=False), *STEPS[1:])
 
 Group = tuple[Outcome, Sequence[Outcome]]
 """A baseline, and the candidates that are compared with it."""
 
 
 def judge_in_steps(
-    groups: Sequence[Group], survey_with: Callable[[int], Survey | None], steps: Sequence[int] = STEPS
+    groups: Sequence[Group], survey_with: Callable[[Step], Survey | None], steps: Sequence[Step] = STEPS
 ) -> dict[str, Verdict]:
     """One verdict a candidate, by platform name; surveys are made only as far as a verdict depends on them."""
     if not any(disagree(base, other) for base, others in groups for other in others):
         return _judged(groups, None)
     verdicts: dict[str, Verdict] = {}
-    for runs in steps:
-        survey = survey_with(runs)
+    for step in steps:
+        if step == BRIEF[0]:
+            if all(map(_same_names, groups)) and _are_near(verdicts := _judged(groups, None)):
+                break
+            continue
+        survey = survey_with(step)
         verdicts = _judged(groups, survey)
-        if survey is None or survey.problem or all(_settled(verdict, runs) for verdict in verdicts.values()):
+        if survey is None or survey.problem:
+            break
+        if all(_settled(verdict, step) for verdict in verdicts.values()):
             break
     return verdicts
+
+
+def _same_names(group: Group) -> bool:
+    """Whether all gave outputs of the same names: what is missing or too many needs a survey."""
+    base, others = group
+    names = [item.name for item in base.outputs]
+    return all(not other.ok or names == [item.name for item in other.outputs] for other in others)
+
+
+def _are_near(verdicts: dict[str, Verdict]) -> bool:
+    """Whether nobody is more than a few last bits away, or changes from run to run."""
+    return all(v.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.FAILED) for v in verdicts.values())
 
 
 def disagree(base: Outcome, other: Outcome) -> bool:
@@ -58,8 +97,10 @@ def _judged(groups: Sequence[Group], survey: Survey | None) -> dict[str, Verdict
 _NEAR: Final = (Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.FAILED, Conclusion.UNSTABLE)
 
 
-def _settled(verdict: Verdict, runs: int) -> bool:
-    """Whether more noise could not change it."""
-    if verdict.conclusion in _NEAR or verdict.kind in (Kind.VALIDATION, Kind.DTYPE, Kind.SHAPE):
+def _settled(verdict: Verdict, step: Step) -> bool:
+    """Whether more evidence could not change it."""
+    if verdict.conclusion in _NEAR:
         return True
-    return runs >= THOROUGH and verdict.conclusion is not Conclusion.DIVERGES
+    if step.reference and verdict.kind in (Kind.VALIDATION, Kind.DTYPE, Kind.SHAPE):
+        return True
+    return step.runs >= THOROUGH and verdict.conclusion is not Conclusion.DIVERGES

@@ -28,6 +28,9 @@ __all__ = ["RUNS", "Survey", "survey"]
 RUNS: Final = 8
 """Monte-Carlo runs: 4 are enough for norms, 8 for single elements (docs/decisions/0003)."""
 
+NOT_ASKED: Final = "float64 was not asked for"
+"""Why a survey without it has no reference."""
+
 SUSPICIOUS: Final = 4.0
 """Eager this many floors away from float64: time to ask what rounding each step gives."""
 
@@ -63,24 +66,25 @@ class Surveyor:
         self.plain = self.run(Call.make) if self.wanted else plain
         self._loose = _Floors(self, {})
 
-    def survey(self, runs: int, more: bool = False) -> Survey:
+    def survey(self, runs: int, more: bool = False, reference: bool = True) -> Survey:
         """What is known after so many noise runs; with `more`, another call may ask for more of them.
 
-        With few runs hazards and amplifiers are not looked for: they matter only where rounding does not explain it.
+        Without `reference`, float64 is left out. With few runs hazards and amplifiers are not looked for: they matter
+        only where rounding does not explain it.
         """
         if self.problem:
             return Survey(problem=self.problem)
         self.runs = runs
-        reference, problem = self.reference
+        outputs, problem = self.reference if reference else ({}, NOT_ASKED)
         floors = self._loose.after(runs)
         if runs and any(floor.moved or floor.condition > ILL / 4 for floor in floors.values()):
             floors = self._strict.after(runs)
-        found = {name: self.surveyed(name, floors[name], reference.get(name), problem, more) for name in self.plain}
+        found = {name: self.surveyed(name, floors[name], outputs.get(name), problem, more) for name in self.plain}
         if runs < THOROUGH:
             return self.concluded(found)
         if any(self.is_suspicious(item) for item in found.values()):
-            outputs, _ = self.stepwise
-            found = {name: _with_stepwise(item, outputs.get(name)) for name, item in found.items()}
+            rounded, _ = self.stepwise
+            found = {name: _with_stepwise(item, rounded.get(name)) for name, item in found.items()}
         found = {name: replace(item, hazards=self.hazards[name]) for name, item in found.items()}
         return self.concluded(self.with_amplifier(found, floors))
 
