@@ -94,10 +94,11 @@ _OPENVINO = """
 def on_platform(model, inputs):
     import openvino
 
-    converted = openvino.convert_model(torch.export.export(model, tuple(inputs), strict=False))
-    settings = {{"INFERENCE_PRECISION_HINT": "{precision}"}}
-    compiled = openvino.Core().compile_model(converted, "{device}", settings)
-    result = compiled([x.contiguous().numpy() for x in inputs])
+    exported = torch.export.export(model, tuple(inputs), strict=False)
+    compiled = openvino.Core().compile_model(openvino.convert_model(exported), "{device}", {settings})
+    given = dict(zip(exported.graph_signature.user_inputs, inputs))  # inputs that nothing reads are dropped
+    feeds = [given[name] for port in compiled.inputs for name in port.names if name in given]
+    result = compiled([x.contiguous().numpy() for x in feeds])
     return [torch.as_tensor(result[i]) for i in range(len(compiled.outputs))]
 """
 
@@ -138,7 +139,10 @@ def recipe_for(spec: PlatformSpec) -> Recipe:
     if runtime == "onnx-reference":
         return Recipe(_ONNX_REFERENCE, exports=True, packages=("onnx", "onnxscript"))
     if runtime == "openvino":
-        text = _OPENVINO.format(precision=options.get("precision", "f32"), device=spec.device or "CPU")
+        settings = {"INFERENCE_PRECISION_HINT": options.get("precision", "f32")}
+        if not spec.device:
+            settings["INFERENCE_NUM_THREADS"] = options.get("threads", 1)
+        text = _OPENVINO.format(settings=settings, device=spec.device or "CPU")
         return Recipe(text, exports=True, packages=("openvino",))
     return Recipe(_MINDGAP.format(name=spec.name), packages=("mindgap",))
 
