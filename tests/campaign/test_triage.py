@@ -8,8 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mindgap.campaign.triage import Evidence, group, numbered
-from mindgap.records.verdict import Conclusion
+from mindgap.campaign.triage import Evidence, group, numbered, rough_key
+from mindgap.execution.batch import Trial
+from mindgap.records.outcome import Stage, Status
+from mindgap.records.verdict import Conclusion, Kind, Verdict
 
 
 def evidence(program: int = 0, platform: str = "inductor", **details: Any) -> Evidence:
@@ -50,6 +52,17 @@ def test_one_cause_is_one_finding_with_its_smallest_witness() -> None:
     (found,) = group([evidence(5, error_over_bound=40.0), evidence(2, error_over_bound=90.0), evidence(8)])
     assert (found.variants, found.bases, found.witness.program) == (3, 1, 2)
     assert found.error_over_bound == 90.0 and found.platforms == ("inductor",)
+
+
+def test_what_is_found_can_be_counted_while_it_is_found() -> None:
+    ran = Trial("inductor", Status.OK, Stage.RUN)
+    diverges = Verdict("inductor", Conclusion.DIVERGES, "", Kind.VALUE)
+    assert rough_key(diverges, ran) != rough_key(Verdict("inductor", Conclusion.DIVERGES, "", Kind.NONFINITE), ran)
+    assert rough_key(Verdict("inductor", Conclusion.ROUNDING, "", Kind.VALUE), ran) is None
+    failed = Verdict("inductor", Conclusion.FAILED, "")
+    sizes = [Trial("inductor", Status.ERROR, Stage.COMPILE, f"cannot fuse [{n}, 4]") for n in (3, 5)]
+    other = Trial("inductor", Status.ERROR, Stage.COMPILE, "no kernel")
+    assert rough_key(failed, sizes[0]) == rough_key(failed, sizes[1]) != rough_key(failed, other)
 
 
 def test_platforms_share_a_finding_only_where_they_were_wrong_in_the_same_way() -> None:

@@ -89,5 +89,6 @@ def test_the_page_cannot_be_broken_by_a_message() -> None:
 def test_progress_in_one_line() -> None:
     now = Snapshot("run", 10.0, 50, 100, 5.0, {"diverges": 2}, {"inductor": PlatformProgress(3, 9, 4.0)}, 7)
     assert progress_text(now) == ("50 of 100 variants, 5.0/s, 10 s left; 2 diverges; waiting: inductor 9, verdicts 7")
+    assert "2 diverges (1 kind of finding);" in progress_text(replace(now, kinds=1))
     assert progress_text(replace(now, paused="no space left\n  where x")) == "paused: no space left where x"
     assert "2 of 9" in progress_text(replace(now, phase="triage", traced=(2, 9)))

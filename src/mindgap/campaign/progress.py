@@ -35,6 +35,8 @@ class Snapshot:
     """Variants that wait for a verdict."""
     paused: str = ""
     """Why nothing moves: the disk is full."""
+    kinds: int = 0
+    """Kinds of divergence and failure in this stretch; findings, which also tell operators apart, come at the end."""
     traced: tuple[int, int] = (0, 0)
     """Divergences whose operator was looked for, of how many."""
 

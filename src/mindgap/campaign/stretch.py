@@ -17,6 +17,7 @@ from mindgap.campaign.plan import BASELINE, Plan
 from mindgap.campaign.progress import PlatformProgress, Snapshot
 from mindgap.campaign.runners import Runner
 from mindgap.campaign.stream import Numbering
+from mindgap.campaign.triage import rough_key
 from mindgap.campaign.workforce import Workforce
 from mindgap.campaign.writer import Writer
 from mindgap.execution.batch import Trial
@@ -47,6 +48,7 @@ class Stretch:
         self.traced = (0, 0)
         self.failure: BaseException | None = None
         self.conclusions: dict[str, int] = {}
+        self.kinds: set[tuple[str, ...]] = set()
         self._ledger_lock = threading.Lock()
         self._in_flight = threading.Semaphore(IN_FLIGHT)
         self._active = 0
@@ -172,6 +174,9 @@ class Stretch:
             for name in case.fresh & case.verdicts.keys():
                 word = case.verdicts[name].conclusion.value
                 self.conclusions[word] = self.conclusions.get(word, 0) + 1
+                kind = rough_key(case.verdicts[name], case.trials[name])
+                if kind is not None:
+                    self.kinds.add(kind)
         self.paused = ""
         self.writer.put(case)
         self._in_flight.release()
@@ -250,5 +255,6 @@ class Stretch:
             platforms={n: PlatformProgress(x.done, x.backlog, x.pace_s) for n, x in self.flow.platforms.items()},
             judging=self.flow.judges.backlog,
             paused=self.paused,
+            kinds=len(self.kinds),
             traced=self.traced,
         )

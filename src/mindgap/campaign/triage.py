@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mindgap.campaign.messages import operator_in
+from mindgap.campaign.messages import message_class, operator_in
 from mindgap.campaign.plan import BASELINE
-from mindgap.records.verdict import Blame, Conclusion, Kind
+from mindgap.execution.batch import Trial
+from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
 
 UNKNOWN: Final = "unknown operator"
 
@@ -79,6 +80,18 @@ class Finding:
 
 
 Key = tuple[str, str, str, str, str, str]
+
+
+def rough_key(verdict: Verdict, trial: Trial) -> tuple[str, ...] | None:
+    """What a finding can be told by as soon as its verdict is there; None for what is none.
+
+    Findings of one rough key may still be apart by operator, which is looked for at the end.
+    """
+    if verdict.conclusion not in (Conclusion.DIVERGES, Conclusion.FAILED, Conclusion.UNSTABLE):
+        return None
+    kind = verdict.kind.value if verdict.kind else trial.status.value
+    said = message_class(trial.message) if not trial.ok else ""
+    return (verdict.platform, verdict.conclusion.value, kind, verdict.blame.value if verdict.blame else "", said)
 
 
 def group(evidence: Iterable[Evidence]) -> list[Finding]:

@@ -171,6 +171,7 @@ def progress_text(now: Snapshot) -> str:
     left = f", {_time(now.left_s)} left" if now.left_s is not None and now.phase == "run" else ""
     bad = {word: now.conclusions.get(word, 0) for word in ("diverges", "failed", "unstable", "unjudged")}
     found = ", ".join(f"{count} {word}" for word, count in bad.items() if count) or "nothing flagged"
+    found += f" ({now.kinds} kind{'s' if now.kinds > 1 else ''} of finding)" if now.kinds else ""
     waiting = ", ".join(f"{name} {item.waiting}" for name, item in now.platforms.items() if item.waiting)
     rest = f"; waiting: {waiting}" if waiting else ""
     rest += f", verdicts {now.judging}" if now.judging else ""
