@@ -209,6 +209,7 @@ class _Build:
             operators=built.operators if status is Status.BUILT else (),
             versions=built.versions,
         )
+        entry = replace(entry, seed=built.seed if not built.stage else self.seed)
         if built.liveness is not None:
             alive = built.liveness
             entry = replace(

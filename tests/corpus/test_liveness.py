@@ -70,6 +70,11 @@ def test_masks_initial_states_and_expanded_scalars_are_alive(model: object) -> N
     assert watch(model).alive
 
 
+def test_only_what_clips_may_die_by_chance() -> None:
+    assert watch(lambda x: torch.relu(x - 5) + x).died_by_chance
+    assert not watch(ZeroScale()).died_by_chance and not watch(torch.relu).died_by_chance
+
+
 def test_a_saturated_softmax_is_dead() -> None:
     assert watch(lambda x: (x * 1e6).softmax(-1)[:, :2]).constant == 1
 

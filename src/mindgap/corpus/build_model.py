@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -27,8 +27,13 @@ from mindgap.program import codec
 from mindgap.program.fingerprint import fingerprint
 from mindgap.program.graph import Program, Tensors
 from mindgap.program.interpret import Executable
+from mindgap.program.made import Made
 from mindgap.records.files import write_whole
 from mindgap.records.source import Source
+
+DRAWS: Final = 3
+"""How often weights are drawn before a dead branch is taken for the model's own."""
+SEED_STEP: Final = 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class BuiltModel:
     stage: str = ""
     """`load`, `export`, `run`, `write`, `read` or `compare`: where it failed."""
     reason: str = ""
+    seed: int = 0
+    """That its weights were drawn from."""
     fingerprint: str = ""
     nodes: int = 0
     parameters: int = 0
@@ -67,17 +74,27 @@ class NotBuilt(Exception):
 
 
 def build_model(source: Source, folder: Path) -> BuiltModel:
-    """Make `folder/programs/model.mgp` and `folder/weights`; a failure is a value with its stage."""
+    """Make `folder/programs/model.mgp` and `folder/weights`; a failure is a value with its stage.
+
+    Where weights killed a branch by chance (a rectifier behind a few units that are all negative), others are drawn.
+    """
     start = time.perf_counter()
-    try:
-        with _clean_state():
-            found = _build(source, folder)
-    except NotBuilt as failure:
-        sys.stderr.write(traceback.format_exc())
-        found = BuiltModel(failure.stage, str(failure))
+    for draw in range(DRAWS):
+        found = _try(replace(source, seed=source.seed + draw * SEED_STEP), folder)
+        if found.liveness is None or not found.liveness.died_by_chance:
+            break
     gc.collect()
     gc.freeze()  # what libraries keep for ever need not be walked through again for each model
     return replace(found, seconds=time.perf_counter() - start, versions=_versions(source))
+
+
+def _try(source: Source, folder: Path) -> BuiltModel:
+    try:
+        with _clean_state():
+            return _build(source, folder)
+    except NotBuilt as failure:
+        sys.stderr.write(traceback.format_exc())
+        return BuiltModel(failure.stage, str(failure), seed=source.seed)
 
 
 def _build(source: Source, folder: Path) -> BuiltModel:
@@ -92,11 +109,14 @@ def _build(source: Source, folder: Path) -> BuiltModel:
         expected = run_source(inputs, source.seed, loaded.model) if loaded.model is not None else None
     with _stage("write"):
         size = write(program, constants, folder)
-    # The source is no longer needed: a large model and its second making would not fit side by side.
+    # Weights whose recipe was just compared with them need not be made again: that is half of a large model's time.
+    proven = {c.digest: constants[c.digest] for c in program.constants if isinstance(c.made, Made)}
     del loaded, constants
     gc.collect()
     with _stage("read"):
-        again, made = codec.load(folder / "programs" / "model.mgp")
+        path = folder / "programs" / "model.mgp"
+        again = codec.decode(path.read_bytes(), where=str(path))
+        made = codec.load_constants(again, path, proven)
     with _stage("run"):
         watch = Watch(again, made, [item.tensor for item in inputs.tensors])
         executable = Executable(again, made)
@@ -105,6 +125,7 @@ def _build(source: Source, folder: Path) -> BuiltModel:
     if different:
         raise NotBuilt("compare", f"the program does not give the source's bits: {different}")
     return BuiltModel(
+        seed=source.seed,
         fingerprint=fingerprint(again),
         nodes=len(again.nodes),
         parameters=again.parameter_count(),

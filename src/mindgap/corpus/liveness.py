@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.program.graph import Node, Program, Tensors, leaves, references
+from mindgap.program.made import Made
 
 _BORROWS_A_SHAPE: Final = re.compile(
     r"_like\.|\.new_|aten\.(zeros|ones|full|empty|arange|eye|scalar_tensor|zero_|fill_)\."
@@ -31,6 +32,9 @@ _SELECTS: Final = re.compile(
 _BLANKS: Final = re.compile(r"aten\.(tril|triu|masked_fill|constant_pad_nd|pad|where)_?\.")
 """Operators that make a part of a tensor blank on purpose."""
 
+_CLIPS: Final = re.compile(r"aten\.(relu|relu6|hardtanh|hardsigmoid|hardswish|threshold|clamp|clamp_min)_?\.")
+"""Operators that give one number for all that lies beyond a bound."""
+
 _FIRST_ALONE: Final = re.compile(r"aten\.(expand|view|reshape|type)_as\.")
 """Operators whose second argument lends its shape or dtype, never its numbers."""
 
@@ -46,6 +50,11 @@ class Liveness:
     """Results with a NaN, or with an infinity that did not come in from a mask."""
     example: str = ""
     """The first dead operator and where it stands."""
+
+    @property
+    def died_by_chance(self) -> bool:
+        """Whether other weights may help: the first dead operator clips, and all of a few numbers lay beyond."""
+        return not self.nonfinite and self.constant > 0 and bool(_CLIPS.match(self.example))
 
     @property
     def alive(self) -> bool:
@@ -75,7 +84,11 @@ class Watch:
 
     def __post_init__(self) -> None:
         given = [(item.id, tensor) for item, tensor in zip(self.program.inputs, self.inputs)]
-        given += [(item.id, self.constants[item.digest]) for item in self.program.constants]
+        for item in self.program.constants:
+            if isinstance(item.made, Made) and item.made.low < item.made.high and math.prod(item.meta.shape) > 1:
+                self._carriers.add(item.id)  # drawn from a range: finite, and not all the same
+            else:
+                given.append((item.id, self.constants[item.digest]))
         for identity, tensor in given:
             if tensor.is_floating_point() and tensor.numel():
                 if not bool(torch.isfinite(tensor).all()):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgpack
@@ -106,13 +107,16 @@ def load(path: Path) -> tuple[Program, dict[str, torch.Tensor]]:
     return program, load_constants(program, path)
 
 
-def load_constants(program: Program, path: Path) -> dict[str, torch.Tensor]:
-    """The constants of a program that lies at `path`, by digest."""
+def load_constants(program: Program, path: Path, at_hand: Tensors = MappingProxyType({})) -> dict[str, torch.Tensor]:
+    """The constants of a program that lies at `path`, by digest; those at hand are taken as they are."""
     kept = [c for c in program.constants if c.made is None]
     found = _read_kept(program, kept, path) if kept else {}
     constants: dict[str, torch.Tensor] = {}
     for constant in program.constants:
         if constant.digest in constants:
+            continue
+        if constant.digest in at_hand:
+            constants[constant.digest] = at_hand[constant.digest]
             continue
         if constant.made is not None:
             tensor = recreate(constant.made, constant.meta)
