@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from mindgap.bench.embedding import HOSTS, embedded, host
 from mindgap.bench.measurement import Measurement
+from mindgap.bench.side_by_side import Row, make_rows
 from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.execution.pool import Pool
 from mindgap.explain import Explanation, explain, explain_witness
-from mindgap.pipeline import environment, import_paths, make_subject
+from mindgap.pipeline import environment, make_subject
 from mindgap.platforms.config import load_config
 from mindgap.platforms.registry import resolve
 from mindgap.reduction.reducer import Budget
@@ -34,6 +35,7 @@ def measure(
     budget_s: float = 60.0,
     kept: Path | None = None,
     within: bool = False,
+    jobs: int = 2,
 ) -> Measurement:
     """Explain every defect of a folder of cases; rows that `kept` holds already are not made again.
 
@@ -46,17 +48,15 @@ def measure(
         if right == ["diverges"] and (not only or name in only) and (not platforms or platform in platforms)
     ]
     todo.sort(key=lambda item: item[1])  # one platform after the other: its worker stays warm
-    rows = _read(kept)
-    with Pool(import_paths()) as pool, tempfile.TemporaryDirectory() as place:
-        for number, (name, platform) in enumerate(todo, start=1):
-            tell("explain", f"{number} of {len(todo)}: {name} on {platform}")
-            if (name, platform) not in rows:
-                target = Path(place) / f"{name}-{platform.replace('@', '-')}"
-                rows[name, platform] = _explained(
-                    pool, folder / f"{name}.py", platform, target, budget_s, number if within else None
-                )
-                _append(kept, rows[name, platform])
-    found = [rows[item] for item in todo]
+    with tempfile.TemporaryDirectory() as place:
+
+        def work(number: int, name: str, platform: str) -> Callable[[Pool], Row]:
+            target = Path(place) / f"{name}-{platform.replace('@', '-')}"
+            inside = number if within else None
+            return lambda pool: _explained(pool, folder / f"{name}.py", platform, target, budget_s, inside)
+
+        pieces = {f"{item[0]} on {item[1]}": work(number, *item) for number, item in enumerate(todo, start=1)}
+        found = make_rows(pieces, jobs, kept, lambda what: tell("explain", what))
     named = sorted({row["platform"] for row in found})
     table = [_summary(platform, [row for row in found if row["platform"] == platform]) for platform in named]
     table.append(_summary("all", found))
@@ -72,11 +72,9 @@ def measure(
     )
 
 
-def _explained(
-    pool: Pool, path: Path, platform: str, target: Path, budget_s: float, place: int | None
-) -> dict[str, Any]:
+def _explained(pool: Pool, path: Path, platform: str, target: Path, budget_s: float, place: int | None) -> Row:
     start = time.perf_counter()
-    row: dict[str, Any] = {"case": path.stem, "platform": platform, "problem": ""}
+    row: Row = {"case": path.stem, "platform": platform, "problem": ""}
     try:
         if place is None:
             found = explain(str(path.absolute()), platform, target, pool=pool, budget=Budget(budget_s))
@@ -119,11 +117,11 @@ def _explained_within(
     return found, own
 
 
-def _failed(row: dict[str, Any]) -> bool:
+def _failed(row: Row) -> bool:
     return bool(row["problem"]) or not row["reproduces"] or row["nodes"] > FEW or row.get("named") is False
 
 
-def _failure(row: dict[str, Any]) -> str:
+def _failure(row: Row) -> str:
     why = row["problem"] or (
         "the script does not show it"
         if not row["reproduces"]
@@ -134,7 +132,7 @@ def _failure(row: dict[str, Any]) -> str:
     return f"  {row['case']} on {row['platform']}: {why[:200]}"
 
 
-def _summary(platform: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _summary(platform: str, rows: Sequence[Row]) -> Row:
     done = [row for row in rows if not row["problem"]]
     return {
         "platform": platform,
@@ -151,7 +149,7 @@ def _summary(platform: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _sentence(rows: Sequence[dict[str, Any]]) -> str:
+def _sentence(rows: Sequence[Row]) -> str:
     good = sum(not _failed(row) for row in rows)
     classes: dict[str, int] = {}
     for row in rows:
@@ -159,19 +157,6 @@ def _sentence(rows: Sequence[dict[str, Any]]) -> str:
             classes[row["class"]] = classes.get(row["class"], 0) + 1
     listed = ", ".join(f"{count} {name}" for name, count in sorted(classes.items(), key=lambda item: -item[1]))
     return f"{good} of {len(rows)} differences: at most {FEW} operators and a script that shows them. Causes: {listed}"
-
-
-def _read(kept: Path | None) -> dict[tuple[str, str], dict[str, Any]]:
-    if kept is None or not kept.exists():
-        return {}
-    rows = [json.loads(line) for line in kept.read_text().splitlines()]
-    return {(row["case"], row["platform"]): row for row in rows}
-
-
-def _append(kept: Path | None, row: dict[str, Any]) -> None:
-    if kept is not None:
-        with kept.open("a") as file:
-            file.write(json.dumps(row) + "\n")
 
 
 def _truth(folder: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 import time
@@ -16,10 +15,11 @@ import torch
 
 from mindgap.bench.faults import FAULTS, MARK, PLANTED
 from mindgap.bench.measurement import Measurement
+from mindgap.bench.side_by_side import Row, make_rows
 from mindgap.errors import MindgapError
 from mindgap.execution.pool import Pool
 from mindgap.explain import Explanation, explain_witness
-from mindgap.pipeline import environment, import_paths
+from mindgap.pipeline import environment
 from mindgap.platforms.config import Config
 from mindgap.platforms.registry import resolve
 from mindgap.program import ops
@@ -32,7 +32,7 @@ from mindgap.reduction.simplicity import simplicity
 from mindgap.tracing.examine import Examiner
 from mindgap.tracing.extract import is_access
 from mindgap.tracing.witness import Witness
-from mindgap.variants.base import load_bases
+from mindgap.variants.base import Base, load_bases
 from mindgap.variants.synthesis import Synthesis
 
 FEW: Final = 3
@@ -42,24 +42,29 @@ ATTEMPTS: Final = 8
 """Nodes that are tried until a planted fault reaches an output; one that does not is no finding."""
 
 
+STREAMS: Final = 1_000_000
+"""Streams of variants of one seed: each fault draws from its own, so that they can be planted in any order."""
+
+
 def measure(
-    tell: Callable[[str, str], None], count: int = 200, seed: int = 0, kept: Path | None = None, budget_s: float = 60.0
+    tell: Callable[[str, str], None],
+    count: int = 200,
+    seed: int = 0,
+    kept: Path | None = None,
+    jobs: int = 2,
+    budget_s: float = 60.0,
 ) -> Measurement:
     """Plant one fault in each of `count` variants of the smoke corpus and explain what it does."""
-    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.exists() else []
     names = list(FAULTS)
-    with Pool(import_paths()) as pool, tempfile.TemporaryDirectory() as place:
-        stream = witnesses(seed)
-        for _ in range(sum(row["drawn"] for row in rows)):
-            next(stream)
-        for number in range(len(rows), count):
+    bases = load_bases()
+    with tempfile.TemporaryDirectory() as place:
+
+        def work(number: int) -> Callable[[Pool], Row]:
             fault = names[number % len(names)]
-            tell("quality", f"{number + 1} of {count}: {fault}")
-            rows.append(_planted_once(pool, stream, fault, number, Path(place), budget_s))
-            if kept is not None:
-                with kept.open("a") as file:
-                    file.write(json.dumps(rows[-1]) + "\n")
-    rows = rows[:count]
+            return lambda pool: _planted_once(pool, bases, fault, seed, number, Path(place), budget_s)
+
+        todo = {f"{names[number % len(names)]} {number}, seed {seed}": work(number) for number in range(count)}
+        rows = make_rows(todo, jobs, kept, lambda what: tell("quality", what))
     table = [_summary(fault, [row for row in rows if row["fault"] == fault]) for fault in names[:count]]
     table.append(_summary("all", rows))
     return Measurement(
@@ -73,13 +78,13 @@ def measure(
     )
 
 
-def witnesses(seed: int) -> Iterator[tuple[str, Witness]]:
-    """Variants of the smoke corpus with their weights and inputs, an endless stream."""
-    bases = {base.fingerprint: base for base in load_bases()}
-    for variant in Synthesis(list(bases.values()), seed, invalid_share=0.0):
-        program, kept = variant.program, dict(bases[variant.provenance.base].kept)
+def witnesses(bases: Sequence[Base], seed: int) -> Iterator[tuple[str, Witness]]:
+    """Variants with their weights and inputs, an endless stream."""
+    known = {base.fingerprint: base for base in bases}
+    for variant in Synthesis(bases, seed, invalid_share=0.0):
+        program, kept = variant.program, dict(known[variant.provenance.base].kept)
         if variant.provenance.donor:
-            kept |= bases[variant.provenance.donor].kept
+            kept |= known[variant.provenance.donor].kept
         if variant.provenance.intent is Intent.INVALID or len(program.example) != len(program.inputs):
             continue
         inputs = tuple(recreate(recipe, item.meta) for recipe, item in zip(program.example, program.inputs))
@@ -142,19 +147,19 @@ def _with_nan(witness: Witness) -> Witness:
 
 
 def _planted_once(
-    pool: Pool, stream: Iterator[tuple[str, Witness]], fault: str, number: int, place: Path, budget_s: float
-) -> dict[str, Any]:
-    """The first variants of the stream until the fault reaches an output of one."""
-    row: dict[str, Any] = {"fault": fault, "found": False}
-    for drawn in range(1, VARIANTS + 1):
-        base, witness = next(stream)
+    pool: Pool, bases: Sequence[Base], fault: str, seed: int, number: int, place: Path, budget_s: float
+) -> Row:
+    """The first variants of a stream until the fault reaches an output of one."""
+    row: Row = {"fault": fault, "found": False}
+    stream = witnesses(bases, seed * STREAMS + number)
+    for drawn, (base, witness) in zip(range(1, VARIANTS + 1), stream):
         row |= {"base": base, "drawn": drawn, **_one(pool, witness, fault, number, place, budget_s)}
         if row["found"]:
             break
     return row
 
 
-def _one(pool: Pool, witness: Witness, fault: str, number: int, place: Path, budget_s: float) -> dict[str, Any]:
+def _one(pool: Pool, witness: Witness, fault: str, number: int, place: Path, budget_s: float) -> Row:
     rng = Random(number)
     examiner = Examiner(pool, resolve("eager"), PLANTED)
     for attempt, (node, marked) in enumerate(planted(witness, fault, rng)):
@@ -176,7 +181,7 @@ def _one(pool: Pool, witness: Witness, fault: str, number: int, place: Path, bud
     return {"found": False}
 
 
-def _score(found: Explanation, node: Node, fault: str) -> dict[str, Any]:
+def _score(found: Explanation, node: Node, fault: str) -> Row:
     left = [other.id for other in found.reduction.witness.program.nodes]
     named = found.culprits[0] == node.id if found.trace.culprits else node.id in left and len(left) <= FEW
     return {
@@ -196,12 +201,12 @@ def _score(found: Explanation, node: Node, fault: str) -> dict[str, Any]:
     }
 
 
-def _missed(row: dict[str, Any]) -> bool:
+def _missed(row: Row) -> bool:
     good = row.get("named") and row.get("class_right") and row.get("reproduces") and row.get("left", 9) <= FEW
     return bool(row["found"]) and not good
 
 
-def _miss(row: dict[str, Any]) -> str:
+def _miss(row: Row) -> str:
     if row["problem"]:
         return f"{row['fault']} at {row['op']}: {row['problem'][:120]}"
     wrong = [] if row["named"] else ["another node is named"]
@@ -211,7 +216,7 @@ def _miss(row: dict[str, Any]) -> str:
     return f"{row['fault']} at {row['op']} in {row['base']}: {', '.join(wrong)}"
 
 
-def _summary(fault: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _summary(fault: str, rows: Sequence[Row]) -> Row:
     found = [row for row in rows if row["found"]]
     times = [row["seconds"] for row in found if "seconds" in row]
     return {
@@ -226,11 +231,11 @@ def _summary(fault: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _share(rows: Sequence[dict[str, Any]], good: Callable[[dict[str, Any]], Any]) -> str:
+def _share(rows: Sequence[Row], good: Callable[[Row], Any]) -> str:
     return f"{sum(bool(good(row)) for row in rows)}/{len(rows)}" if rows else "-"
 
 
-def _sentence(rows: Sequence[dict[str, Any]]) -> str:
+def _sentence(rows: Sequence[Row]) -> str:
     found = [row for row in rows if row["found"]]
     if not found:
         return "no fault reached an output"

@@ -71,13 +71,14 @@ def explain(
     budget: Annotated[float, typer.Option(help="Seconds for each reduction.", min=1)] = 60.0,
     keep: Annotated[Path | None, typer.Option(help="Rows that were made; a second run goes on.")] = None,
     within: Annotated[bool, typer.Option("--within", help="Put each case in the middle of a real program.")] = False,
+    jobs: Annotated[int, typer.Option(help="Explanations at the same time.", min=1)] = 2,
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
     """How explanations do on real differences: located, reduced to a few operators, proven by a script."""
     from mindgap.bench.explain import measure
 
-    _show(lambda tell: measure(tell, folder, on or (), only or (), budget, keep, within), as_json, output)
+    _show(lambda tell: measure(tell, folder, on or (), only or (), budget, keep, within, jobs), as_json, output)
 
 
 @app.command("quality")
@@ -85,13 +86,14 @@ def quality(
     count: Annotated[int, typer.Option(help="Variants with one planted fault each.", min=1)] = 200,
     seed: Annotated[int, typer.Option(help="The same seed gives the same variants and faults.")] = 0,
     keep: Annotated[Path | None, typer.Option(help="Rows that were made; a second run goes on.")] = None,
+    jobs: Annotated[int, typer.Option(help="Explanations at the same time.", min=1)] = 2,
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
     """How well explanations find planted faults: ten kinds of them, in variants of real models."""
     from mindgap.bench.quality import measure
 
-    _show(lambda tell: measure(tell, count, seed, keep), as_json, output)
+    _show(lambda tell: measure(tell, count, seed, keep, jobs), as_json, output)
 
 
 @app.command("verdicts")
