@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindgap.bench.embedding import HOSTS, embedded, host
-from mindgap.bench.measurement import Measurement
+from mindgap.bench.measurement import Measurement, median
 from mindgap.bench.side_by_side import Row, make_rows
 from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.execution.pool import Pool
@@ -98,6 +97,7 @@ def _explained(pool: Pool, path: Path, platform: str, target: Path, budget_s: fl
         "layer": found.ladder.layer if found.ladder else "",
         "vanishes": list(found.cause.vanishes),
         "trials": found.trials,
+        "trace_runs": round(found.trace.plain_runs, 2),
         "seconds": time.perf_counter() - start,
     }
 
@@ -143,9 +143,10 @@ def _summary(platform: str, rows: Sequence[Row]) -> Row:
         "one operator": sum(row["nodes"] == 1 for row in done),
         "script shows it": sum(row["reproduces"] for row in done),
         "both": sum(not _failed(row) for row in rows),
-        "elements (median)": int(statistics.median(row["elements"] for row in done)) if done else "-",
-        "programs run (median)": int(statistics.median(row["trials"] for row in done)) if done else "-",
-        "seconds (median)": round(statistics.median(row["seconds"] for row in done), 1) if done else "-",
+        "elements (median)": median([row["elements"] for row in done]),
+        "tracing, in plain runs (median)": median([row["trace_runs"] for row in done]),
+        "programs run (median)": median([row["trials"] for row in done]),
+        "seconds (median)": median([row["seconds"] for row in done]),
     }
 
 

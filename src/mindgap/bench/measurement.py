@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,3 +30,8 @@ class Measurement:
             "conclusion": self.conclusion,
             "versions": dict(self.versions),
         }
+
+
+def median(values: Sequence[float]) -> float | str:
+    """With one decimal; a dash where there is nothing."""
+    return round(statistics.median(values), 1) if values else "-"

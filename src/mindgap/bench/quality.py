@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.bench.faults import FAULTS, MARK, PLANTED
-from mindgap.bench.measurement import Measurement
+from mindgap.bench.measurement import Measurement, median
 from mindgap.bench.side_by_side import Row, make_rows
 from mindgap.errors import MindgapError
 from mindgap.execution.pool import Pool
@@ -197,6 +196,7 @@ def _score(found: Explanation, node: Node, fault: str) -> Row:
         "said": "" if found.reproducer.reproduces else found.reproducer.said[-300:],
         "seconds": sum(found.seconds.values()),
         "trace_s": found.seconds.get("trace", 0.0),
+        "trace_runs": round(found.trace.plain_runs, 2),
         "problem": "",
     }
 
@@ -227,7 +227,8 @@ def _summary(fault: str, rows: Sequence[Row]) -> Row:
         "cause right": _share(found, lambda row: row.get("class_right")),
         f"at most {FEW} operators": _share(found, lambda row: row.get("left", 9) <= FEW),
         "script shows it": _share(found, lambda row: row.get("reproduces")),
-        "seconds (median)": round(statistics.median(times), 1) if times else "-",
+        "tracing, in plain runs (median)": median([row["trace_runs"] for row in found if "trace_runs" in row]),
+        "seconds (median)": median(times),
     }
 
 

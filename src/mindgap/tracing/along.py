@@ -15,8 +15,8 @@ from mindgap.tracing.own import windows
 from mindgap.tracing.witness import Witness
 from mindgap.verdicts.finding import Finding
 
-NOISE_RUNS: Final = 4
-"""Enough to tell an error from rounding in norm (docs/decisions/0003); nothing here needs single elements."""
+NOISE_RUNS: Final = 2
+"""Errors are only followed here; whether something is wrong was decided before, from all runs."""
 
 SAMPLE: Final = 24
 """Values behind a culprit that show how its error grows."""

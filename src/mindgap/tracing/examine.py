@@ -75,6 +75,8 @@ class Examiner:
         self.baseline = baseline
         self.platform = platform
         self.trials = 0
+        self.executed = 0
+        """Operators that were executed, those of noise runs and of the float64 run included."""
 
     def examine(self, witness: Witness, runs: int = 1, noise_runs: int = ALL_RUNS) -> Examination:
         """Both run it; the float64 reference and the noise floor are made only when their bits differ."""
@@ -84,7 +86,10 @@ class Examiner:
         try:
             eager = self.pool.run(self.baseline, subject, program_only=True, runs=runs)
             candidate = self.pool.run(self.platform, subject, program_only=True, runs=runs)
-            return self._conclude(subject, eager, candidate, noise_runs)
+            found = self._conclude(subject, eager, candidate, noise_runs)
+            surveyed = (noise_runs + 2) if found.survey is not None else 0
+            self.executed += (2 * runs + surveyed) * len(witness.program.nodes)
+            return found
         finally:
             path.unlink(missing_ok=True)
 
@@ -107,6 +112,7 @@ class Examiner:
 
     def run(self, spec: PlatformSpec, witness: Witness) -> Outcome:
         """What one platform does with it."""
+        self.executed += len(witness.program.nodes)
         path = self.pool.scratch.new_file("witness")
         try:
             return self.pool.run(spec, witness.subject(path), program_only=True, runs=1)

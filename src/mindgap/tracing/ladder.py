@@ -20,7 +20,8 @@ _SAYS = {
     "dynamo": "TorchDynamo's graph on eager kernels already differs",
     "aot": "AOT Autograd (functionalisation) brings it in",
     "decomposition": "inductor's decompositions on eager kernels already differ",
-    "inductor": "inductor's lowering or code generation brings it in; its decompositions on eager kernels agree",
+    "inductor": "inductor's lowering or code generation brings it in: its decompositions on eager kernels agree, and "
+    "no switch helps",
 }
 
 
@@ -87,11 +88,13 @@ def _torch_compile(examiner: Examiner, witness: Witness, found: Examination) -> 
     layer = next((rung.name for rung in LAYERS if answers[rung.name]), "")
     if not layer:
         return None
-    restoring = tuple(
-        f"inductor runs with {s.name}" for s in SWITCHES if layer == "inductor" and answers[s.name] is False
-    )
     rungs = tuple((name, _word(answer)) for name, answer in answers.items())
-    return Ladder(layer, _SAYS[layer], "decomposition" if layer == "decomposition" else "", rungs, restoring)
+    helping = [switch for switch in SWITCHES if layer == "inductor" and answers[switch.name] is False]
+    restoring = tuple(f"inductor runs with {switch.name}" for switch in helping)
+    if helping:
+        text = f"inductor's {helping[0].layer} brings it in: with {helping[0].name} it agrees"
+        return Ladder(helping[0].layer, text, "", rungs, restoring)
+    return Ladder(layer, _SAYS[layer], "decomposition" if layer == "decomposition" else "", rungs)
 
 
 def _differs(found: Examination, outcome: Outcome) -> bool:
@@ -112,10 +115,23 @@ def _onnx(pool: Pool, baseline: PlatformSpec, witness: Witness, symptom: Symptom
         text = "onnx-reference, the standard's own implementation, gives the same result: the exported model is wrong"
         return Ladder("exporter", text, "exporter semantics", rungs, restoring)
     if answers["onnxruntime@noopt"] is False:
-        return Ladder("optimiser", "without graph optimisations ONNX Runtime agrees", "", rungs, restoring)
+        level = _first_level(pool, baseline, witness, symptom, resolve("onnxruntime"))
+        text = f"graph optimisations of level {level} bring it in; without any ONNX Runtime agrees"
+        return Ladder("optimiser", text, "", (*rungs, (f"optimisations up to {level}", _word(True))), restoring)
     if answers["onnx-reference"] is None:
         return Ladder("", "onnx-reference cannot run it, so exporter and runtime cannot be told apart", "", rungs)
     return Ladder("runtime", "onnx-reference agrees with eager: the exported model is right", "", rungs)
+
+
+def _first_level(pool: Pool, baseline: PlatformSpec, witness: Witness, symptom: Symptom, runtime: PlatformSpec) -> str:
+    """The lowest level of graph optimisation that shows it."""
+    for level in ("basic", "extended"):
+        limited = replace(runtime, name=f"onnxruntime {level}", options={**runtime.options, "optimisation": level})
+        found = Examiner(pool, baseline, limited).examine(witness)
+        pool.retire(limited)
+        if found.symptom is not None and symptom.fits(found.symptom, exactly=False):
+            return level
+    return "all"
 
 
 def _word(answer: bool | None) -> str:

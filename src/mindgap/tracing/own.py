@@ -17,10 +17,13 @@ from mindgap.tracing.examine import Examination, Examiner, Symptom
 from mindgap.tracing.extract import Value, extract, merged, units
 from mindgap.tracing.witness import Witness
 from mindgap.verdicts.finding import Finding, gravest
+from mindgap.verdicts.steps import ALL_RUNS
 
 WINDOW_BYTES: Final = 64 << 20
 """Values of operators that are examined together: bounds the memory, whatever the size of the program."""
 WINDOW_UNITS: Final = 400
+GLANCE: Final = 1
+"""Noise runs over all operators: those who still look wrong, a few, are then examined with all runs."""
 UNREACHED: Final = "eager does not come so far"
 
 
@@ -88,15 +91,31 @@ def windows(program: Program, parts: Sequence[tuple[int, ...]]) -> Iterator[list
 
 def _examine(examiner: Examiner, alone: Sequence[Witness]) -> list[Own]:
     """All side by side in one program; in halves when the platform does not take them together."""
-    whole, names = merged(alone, "operators side by side")
-    found = examiner.examine(whole)
+    found, names = _together(examiner, alone, GLANCE)
     if found.eager.ok and found.candidate.ok:
-        return [_of_findings(found, mine) for mine in names]
+        return _with_suspects(examiner, alone, [_of_findings(found, mine) for mine in names])
     if len(alone) == 1:
         failed = found.candidate if found.eager.ok else found.eager
         return [Own(symptom=found.symptom, problem=f"{failed.status.value} at {failed.stage.value}: {failed.message}")]
     half = len(alone) // 2
     return _examine(examiner, alone[:half]) + _examine(examiner, alone[half:])
+
+
+def _together(examiner: Examiner, alone: Sequence[Witness], noise_runs: int) -> tuple[Examination, list[list[str]]]:
+    whole, names = merged(alone, "operators side by side")
+    return examiner.examine(whole, noise_runs=noise_runs), names
+
+
+def _with_suspects(examiner: Examiner, alone: Sequence[Witness], glances: list[Own]) -> list[Own]:
+    """What a glance showed; where it looks wrong, what all noise runs show."""
+    suspects = [place for place, own in enumerate(glances) if own.symptom is not None]
+    if not suspects:
+        return glances
+    found, names = _together(examiner, [alone[place] for place in suspects], ALL_RUNS)
+    if not (found.eager.ok and found.candidate.ok):
+        return glances
+    certain = {place: _of_findings(found, mine) for place, mine in zip(suspects, names)}
+    return [certain.get(place, own) for place, own in enumerate(glances)]
 
 
 def _of_findings(found: Examination, names: Sequence[str]) -> Own:

@@ -25,6 +25,8 @@ class Rung:
     backend: str
     settings: Mapping[str, object] = field(default_factory=dict)
     """Of torch._inductor.config."""
+    layer: str = ""
+    """For a switch: the layer of inductor that it turns off."""
 
 
 LAYERS: Final = (
@@ -36,14 +38,14 @@ LAYERS: Final = (
 """Each adds one layer to the one before."""
 
 SWITCHES: Final = (
-    Rung("fusion off", "inductor", {"max_fusion_size": 1, "epilogue_fusion": False}),
-    Rung("vectorisation off", "inductor", {"cpp.simdlen": 0}),
+    Rung("fusion off", "inductor", {"max_fusion_size": 1, "epilogue_fusion": False}, "fusion"),
+    Rung("vectorisation off", "inductor", {"cpp.simdlen": 0}, "vectorisation"),
     Rung("fast-math off", "inductor", {"cpp.enable_unsafe_math_opt_flag": False,
-                                       "cpp.enable_floating_point_contract_flag": "off"}),
-    Rung("precision casts emulated", "inductor", {"emulate_precision_casts": True}),
-    Rung("pattern matcher off", "inductor", {"pattern_matcher": False}),
+                                       "cpp.enable_floating_point_contract_flag": "off"}, "codegen"),
+    Rung("precision casts emulated", "inductor", {"emulate_precision_casts": True}, "lowering"),
+    Rung("pattern matcher off", "inductor", {"pattern_matcher": False}, "pattern matcher"),
 )  # fmt: skip
-"""Numerics switches of inductor: one that restores agreement is a workaround."""
+"""Numerics switches of inductor: one that restores agreement names the layer, and is a workaround."""
 
 SEPARATOR: Final = " / "
 

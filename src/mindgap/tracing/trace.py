@@ -48,6 +48,8 @@ class Trace:
     """Node ids of the operators that are wrong alone, the first suspect first."""
     note: str = ""
     """What kept the trace from saying more."""
+    plain_runs: float = 0.0
+    """What it cost: operators that were executed, in runs of the whole program."""
     parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The nodes that belong to each operator: itself and those that take its results apart."""
 
@@ -64,6 +66,7 @@ def trace(
     examiner: Examiner, witness: Witness, symptom: Symptom, tell: Callable[[str], None] = lambda what: None
 ) -> Trace:
     """Every operator alone, then the inner values of the platform's own run."""
+    before = examiner.executed
     parts = {part[0]: part for part in units(witness.program)}
     only = {root: Own(symptom=symptom) for root in parts} if len(parts) == 1 else None  # nobody else can be at fault
     own = only or own_errors(examiner, witness, tell)
@@ -77,7 +80,9 @@ def trace(
         for place, (root, part) in enumerate(parts.items(), start=1)
     )
     guilty = [step for step in steps if step.at_fault]
-    return Trace(steps, tuple(step.node for step in _ranked(guilty, witness, along)), along.problem, parts)
+    culprits = tuple(step.node for step in _ranked(guilty, witness, along))
+    cost = (examiner.executed - before) / max(1, len(witness.program.nodes))
+    return Trace(steps, culprits, along.problem, cost, parts)
 
 
 def _step(node: Node, place: int, part: tuple[int, ...], own: Own, along: Along, symptom: Symptom) -> Traced:
