@@ -22,6 +22,7 @@ from mindgap.verdicts.steps import ALL_RUNS
 WINDOW_BYTES: Final = 64 << 20
 """Values of operators that are examined together: bounds the memory, whatever the size of the program."""
 WINDOW_UNITS: Final = 400
+"""Operators that a platform is given side by side: compilers take longer than linear time."""
 GLANCE: Final = 1
 """Noise runs over all operators: those who still look wrong, a few, are then examined with all runs."""
 UNREACHED: Final = "eager does not come so far"
@@ -43,13 +44,14 @@ def own_errors(examiner: Examiner, witness: Witness, tell: Callable[[str], None]
     """By node id of each operator: what it shows alone."""
     found: dict[int, Own] = {}
     parts = units(witness.program)
-    for window in windows(witness.program, parts):
-        tell(f"operators {len(found) + 1} to {len(found) + len(window)} of {len(parts)}, each alone")
-        values = _values(examiner, witness, window)
-        alone = {part: extract(witness, part, value) for part, value in values.items()}
-        found |= {part[0]: Own(problem=UNREACHED) for part in window if part not in alone}
-        if alone:
-            found |= {part[0]: own for part, own in zip(alone, _examine(examiner, list(alone.values())))}
+    for captured in windows(witness.program, parts, most_units=len(parts)):
+        values = _values(examiner, witness, captured)  # one run of the program up to here
+        for window in windows(witness.program, captured):
+            tell(f"operators {len(found) + 1} to {len(found) + len(window)} of {len(parts)}, each alone")
+            alone = {part: extract(witness, part, values[part]) for part in window if part in values}
+            found |= {part[0]: Own(problem=UNREACHED) for part in window if part not in alone}
+            if alone:
+                found |= {part[0]: own for part, own in zip(alone, _examine(examiner, list(alone.values())))}
     return found
 
 
@@ -71,16 +73,19 @@ def _values(
         return found
 
 
-def windows(program: Program, parts: Sequence[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
+def windows(
+    program: Program, parts: Sequence[tuple[int, ...]], most_units: int | None = None
+) -> Iterator[list[tuple[int, ...]]]:
     """Neighbouring operators whose arguments and results are not too large together."""
     nodes = {node.id: node for node in program.nodes}
     metas: dict[int, NodeMeta] = {item.id: item.meta for item in program.given()}
     metas |= {node.id: node.meta for node in program.nodes}
     window: list[tuple[int, ...]] = []
     held = 0
+    most_units = most_units or WINDOW_UNITS
     for part in parts:
         size = sum(_bytes(metas.get(i)) for member in part for i in (member, *references(nodes[member])))
-        if window and (held + size > WINDOW_BYTES or len(window) >= WINDOW_UNITS):
+        if window and (held + size > WINDOW_BYTES or len(window) >= most_units):
             yield window
             window, held = [], 0
         window.append(part)
