@@ -34,6 +34,9 @@ from mindgap.records.source import Source
 DRAWS: Final = 3
 """How often weights are drawn before a dead branch is taken for the model's own."""
 SEED_STEP: Final = 1_000_003
+MOST_KEPT: Final = 32 << 20
+"""Bytes of constants that no seed gives, in a model whose weights come from one: tables that it derives from weights.
+More would make a store of thousands of models hard to keep; trained weights are another matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +145,14 @@ def write(program: Program, constants: Tensors, folder: Path) -> int:
     path = folder / "programs" / "model.mgp"
     for part in ("programs", "weights"):
         (folder / part).mkdir(parents=True, exist_ok=True)
+    kept = {c.digest: constants[c.digest].nbytes for c in program.constants if c.made is None}
+    if sum(kept.values()) > MOST_KEPT and any(isinstance(c.made, Made) for c in program.constants):
+        raise NotBuilt(
+            "write", f"{sum(kept.values()) >> 20} MB of constants derived from its weights, which no seed gives"
+        )
     data = codec.encode(program)
     size = len(data)
-    for identity in {c.digest for c in program.constants if c.made is None}:
+    for identity in kept:
         content = save({identity: constants[identity].contiguous()})
         write_whole(codec.weights_file(path, identity), content)
         size += len(content)
