@@ -24,7 +24,7 @@ from mindgap.execution.serve_stream import Streaming
 from mindgap.execution.subject import Subject
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, Task
 from mindgap.platforms.messages import first_cause
-from mindgap.records.memory import resident_mb
+from mindgap.records.memory import collect_seldom, resident_mb
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import Limits, PlatformSpec
 from mindgap.records.source import Source
@@ -164,6 +164,7 @@ class Server:
 
     def _each(self, count: int, one: Callable[[int], Any]) -> dict[str, Any]:
         """Every item has the whole limit of CPU time for itself."""
+        collect_seldom()
         for number in range(count):
             self._grant_cpu_time()
             self._report({"item": number, "result": one(number)})

@@ -36,7 +36,7 @@ _MEMORY_FORMATS: Final = {
 }
 
 
-def encode(program: Program) -> bytes:
+def encode(program: Program, compression: int = COMPRESSION) -> bytes:
     """A program as bytes; constants that cannot be made again are named by digest and travel apart."""
     held: dict[bytes, int] = {}
     content = {
@@ -50,7 +50,7 @@ def encode(program: Program) -> bytes:
         "example": [_packed(recipe, i.name, held) for recipe, i in zip(program.example, program.inputs)],
         "held": list(held),
     }
-    return pack({"magic": MAGIC, "version": VERSION, "content": zlib.compress(pack(content), COMPRESSION)})
+    return pack({"magic": MAGIC, "version": VERSION, "content": zlib.compress(pack(content), compression)})
 
 
 def decode(data: bytes, where: str = "program") -> Program:

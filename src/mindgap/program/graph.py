@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -125,12 +125,21 @@ def map_leaves(structure: Argument, change: Callable[[Argument], Argument]) -> A
 def references(node: Node) -> list[int]:
     """The ids that a node reads, in order of appearance."""
     found: list[int] = []
-    for argument in (*node.args, *node.kwargs.values()):
-        if type(argument) is Ref:
-            found.append(int(argument))
-        elif type(argument) not in _LEAVES:
-            found += [int(leaf) for _, leaf in leaves(argument) if isinstance(leaf, Ref)]
+    _add_references(node.args, found)
+    if node.kwargs:
+        _add_references(node.kwargs.values(), found)
     return found
+
+
+def _add_references(arguments: Iterable[Argument], found: list[int]) -> None:
+    for argument in arguments:
+        kind = type(argument)
+        if kind is Ref:
+            found.append(int(argument))
+        elif kind is list or kind is tuple:
+            _add_references(argument, found)
+        elif kind not in _LEAVES:
+            found += [int(leaf) for _, leaf in leaves(argument) if isinstance(leaf, Ref)]
 
 
 def digest(tensor: torch.Tensor) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import torch
 
@@ -17,6 +17,10 @@ Observer: TypeAlias = Callable[[Node, Any], Any]
 
 Caller: TypeAlias = Callable[[Node, Callable[..., Any], list[Any], dict[str, Any]], Any]
 """Makes the call of one node instead of the interpreter."""
+
+
+_PLAIN: Final = frozenset({int, float, bool, str, type(None)})
+"""What is passed on as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,10 @@ class Executable:
 
     def _placed(self, argument: Argument) -> Argument:
         """An argument made ready: devices replaced, and only what holds references still to be looked up."""
-        if type(argument) in (Ref, int, float, bool, type(None)):
+        kind = type(argument)
+        if kind in _PLAIN or kind is Ref:
+            return argument
+        if kind in (list, tuple) and all(type(leaf) in _PLAIN for leaf in argument):
             return argument
 
         def place(leaf: Any) -> Any:
@@ -124,6 +131,8 @@ class Executable:
 
 def written(program: Program, candidates: Iterable[int]) -> set[int]:
     """Which of these values an in-place operator may change, directly or through a view."""
+    if not any(ops.mutated_arguments(node.op) for node in program.nodes):
+        return set()
     roots: dict[int, frozenset[int]] = {identity: frozenset([identity]) for identity in candidates}
     found: set[int] = set()
     for node in program.nodes:

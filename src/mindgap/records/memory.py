@@ -1,9 +1,13 @@
-"""How much memory this process holds."""
+"""How much memory this process holds, and how often it looks for garbage."""
 
 from __future__ import annotations
 
+import gc
 import resource
 from pathlib import Path
+from typing import Final
+
+_COLLECT: Final = (50_000, 20, 50)
 
 
 def resident_mb() -> int:
@@ -13,3 +17,9 @@ def resident_mb() -> int:
     except OSError:  # not Linux, whose peak would be in KB
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 20
     return pages * resource.getpagesize() >> 20
+
+
+def collect_seldom() -> None:
+    """For work on many small things: looking through all that torch keeps for ever costs a tenth of it."""
+    gc.freeze()
+    gc.set_threshold(*(max(pair) for pair in zip(gc.get_threshold(), _COLLECT)))

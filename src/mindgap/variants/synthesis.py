@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import re
 import warnings
@@ -16,6 +15,7 @@ from typing import Final
 
 from mindgap.errors import UsageError
 from mindgap.program.graph import Program
+from mindgap.records.memory import collect_seldom
 from mindgap.records.variant import Intent, Provenance
 from mindgap.variants.base import Base
 from mindgap.variants.coverage import Coverage
@@ -30,7 +30,6 @@ _EDITS: Final = (1, 1, 2, 2, 3, 4)
 _MOST_ATTEMPTS: Final = 40
 _NUMBER: Final = re.compile(r"-?\d[\d.e+-]*")
 """Sizes in a reason are left out, so that there are few different ones to count."""
-_COLLECT: Final = (50_000, 20, 50)
 RULES: Final = RuleTable()
 """The table of this process, which every synthesis in it shares."""
 
@@ -116,7 +115,7 @@ class Synthesis:
         self.skipped: Counter[tuple[str, str]] = Counter()
         """Mutations that did not fit, by name and reason."""
         self.made = 0
-        _collect_seldom()
+        collect_seldom()
 
     def __iter__(self) -> Iterator[Variant]:
         while True:
@@ -195,12 +194,6 @@ def _try(draft: Draft, chosen: Mutation, skipped: Counter[tuple[str, str]]) -> b
     skipped[chosen.name, _NUMBER.sub("N", reason)[:80]] += 1
     draft.restore(state)
     return False
-
-
-def _collect_seldom() -> None:
-    """The table of rules is many small tuples that stay: walking through them all the time costs a tenth of it."""
-    now = gc.get_threshold()
-    gc.set_threshold(*(max(pair) for pair in zip(now, _COLLECT)))
 
 
 def _intent(draw: float, invalid: float, equivalent: float) -> Intent:

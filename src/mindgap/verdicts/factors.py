@@ -20,17 +20,40 @@ LARGEST_POOL: Final = 1 << 22
 """16 MB of random factors serve every tensor; larger ones use it piece by piece."""
 
 
+LEAST_POOL: Final = 1 << 14
+_KEPT_POOL: Final = 1 << 18
+"""A larger one is not kept for the next program."""
+_KEPT: Final[dict[int, Pool]] = {}
+
+
+def pool_for(seed: int) -> Pool:
+    """A pool to begin with; the same numbers whether it was used before or not."""
+    found = _KEPT.get(seed)
+    if found is None or found.size > _KEPT_POOL:
+        _KEPT.clear()
+        found = _KEPT[seed] = Pool(seed)
+    return found
+
+
 class Pool:
-    """Random factors 1 +- eps, made once and sliced at random offsets."""
+    """Random factors 1 +- eps, made once and sliced at random offsets.
+
+    What a tensor gets depends on the seed, the calls since the last restart and its own span; not on how large earlier
+    ones let the pool become.
+    """
 
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator().manual_seed(seed)
         self._random = random.Random(seed)
-        self._size = 1 << 14
+        self._size = LEAST_POOL
         self._signs = self._new_signs(self._size)
         self._factors: dict[tuple[torch.dtype, int], torch.Tensor] = {}
         self._slots: dict[tuple[torch.dtype, int, torch.Size, tuple[int, ...]], tuple[torch.Tensor, int]] = {}
         """By what a tensor is: its pool and how many offsets it may have. Small programs repeat a few kinds."""
+
+    @property
+    def size(self) -> int:
+        return self._size
 
     def restart(self, seed: int) -> None:
         """Other offsets from here on, the same for the same seed."""
@@ -50,20 +73,20 @@ class Pool:
 
     def _new_slot(self, tensor: torch.Tensor, amplitude: int) -> tuple[torch.Tensor, int]:
         span = tensor.numel() if tensor.is_contiguous() else _span(tensor)
-        if 2 * span > self._size < LARGEST_POOL:
-            self._grow(span)
+        size = _size_for(span)
+        if size > self._size:
+            self._grow(size)
         pool = self._factors.get((tensor.dtype, amplitude))
         if pool is None:
             pool = (1 + self._signs.to(torch.float64) * (amplitude * EPS[tensor.dtype])).to(tensor.dtype)
             self._factors[tensor.dtype, amplitude] = pool
-        slot = self._slots[tensor.dtype, amplitude, tensor.size(), tensor.stride()] = pool, self._size - span + 1
+        slot = self._slots[tensor.dtype, amplitude, tensor.size(), tensor.stride()] = pool, size - span + 1
         return slot
 
-    def _grow(self, count: int) -> None:
-        before = self._size
-        while self._size < min(2 * count, LARGEST_POOL):
+    def _grow(self, size: int) -> None:
+        while self._size < size:
+            self._signs = torch.cat([self._signs, self._new_signs(self._size)])
             self._size *= 2
-        self._signs = torch.cat([self._signs, self._new_signs(self._size - before)])
         self._factors.clear()
         self._slots.clear()
 
@@ -104,6 +127,14 @@ class Pool:
         if tensor.is_contiguous():
             return 0 < tensor.numel() <= LARGEST_POOL
         return 0 < _span(tensor) <= LARGEST_POOL
+
+
+def _size_for(span: int) -> int:
+    """How much of the pool a tensor may use: twice its span at least, so that offsets differ."""
+    size = LEAST_POOL
+    while size < min(2 * span, LARGEST_POOL):
+        size *= 2
+    return size
 
 
 def _span(tensor: torch.Tensor) -> int:

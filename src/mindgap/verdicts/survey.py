@@ -13,7 +13,7 @@ from mindgap.program.inputs import Inputs
 from mindgap.records.tensors import DTYPE_NAMES
 from mindgap.verdicts.amplifier import find_amplifier
 from mindgap.verdicts.elements import ILL, deviation, expected_chunks, signed
-from mindgap.verdicts.factors import Pool
+from mindgap.verdicts.factors import pool_for
 from mindgap.verdicts.floor import Floor, real_view
 from mindgap.verdicts.hazards import find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise
@@ -53,7 +53,7 @@ class Surveyor:
         self.runner = runner_of(subject, inputs, seed)
         self.watch = Watch()
         self.problem = ""
-        self.pool = Pool(seed)
+        self.pool = pool_for(seed)
         self.runs = 0
         try:
             plain = self.runner.run(self.watch)
