@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mindgap.verdicts.factors import EPS, LARGEST_POOL, Pool
+from mindgap.verdicts.factors import EPS, LARGEST_POOL, Pool, pool_for
 from mindgap.verdicts.floor import BLOCK, Floor
 from mindgap.verdicts.noise import Noise, growth, length
 from mindgap.verdicts.operators import Rounding, rounding
@@ -159,3 +159,17 @@ def test_a_flip_into_infinity_is_noted_and_a_change_of_shape_too():
     assert floor.flips.tolist() == [True, False, False] and floor.moved
     floor.add(torch.ones(2))
     assert floor.reshaped
+
+
+def test_noise_does_not_depend_on_what_the_pool_was_used_for_before() -> None:
+    """Workers keep a pool for many programs; a campaign must end the same whoever judged what."""
+    small, fresh, used = torch.ones(100), Pool(7), Pool(7)
+    used.perturbed(torch.ones(LARGEST_POOL // 4), 3)
+    used.perturbed(torch.ones(3, 5, dtype=torch.float64))
+    for pool in (fresh, used):
+        pool.restart(1)
+    for amplitude in (1, 2):
+        assert torch.equal(fresh.perturbed(small, amplitude), used.perturbed(small, amplitude))
+    assert pool_for(7) is pool_for(7)
+    pool_for(7).perturbed(torch.ones(LARGEST_POOL // 4))
+    assert pool_for(7).size < LARGEST_POOL, "a large pool is not kept"
