@@ -91,4 +91,5 @@ def test_progress_in_one_line() -> None:
     assert progress_text(now) == ("50 of 100 variants, 5.0/s, 10 s left; 2 diverges; waiting: inductor 9, verdicts 7")
     assert "2 diverges (1 kind of finding);" in progress_text(replace(now, kinds=1))
     assert progress_text(replace(now, paused="no space left\n  where x")) == "paused: no space left where x"
-    assert "2 of 9" in progress_text(replace(now, phase="triage", traced=(2, 9)))
+    assert "2 of 9" in progress_text(replace(now, phase="triage", noted=(2, 9)))
+    assert "4 of 8 variants" in progress_text(replace(now, phase="relations", noted=(4, 8)))

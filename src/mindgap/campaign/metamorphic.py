@@ -10,6 +10,7 @@ A relation is used only where float64 says that it holds for the program at hand
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -22,6 +23,7 @@ from mindgap.campaign.plan import Plan
 from mindgap.campaign.runners import LocalJudge, Runner
 from mindgap.campaign.stream import Numbering
 from mindgap.execution.batch import Job, Question, Relation, Trial
+from mindgap.execution.pool import in_parallel
 from mindgap.program.codec import decode, encode
 from mindgap.program.graph import Input, Node, Program
 from mindgap.program.made import Recipe, held, recreate
@@ -142,25 +144,44 @@ class Examiner:
     plan: Plan
     numbering: Numbering
     runners: dict[str, Runner]
-    judge: LocalJudge
+    judges: Sequence[LocalJudge]
     stopped: Callable[[], bool]
+    tell: Callable[[int, int], None] = lambda done, count: None
 
     def examine(self) -> None:
+        left = chosen(self.ledger, self.plan)
         part: list[Numbered] = []
-        for variant in self.numbering.pick(chosen(self.ledger, self.plan).__contains__, self.plan.variants):
+        done = 0
+        self.tell(done, len(left))
+        for variant in self.numbering.pick(left.__contains__, self.plan.variants):
             part.append(variant)
+            done += 1
             if len(part) == AT_ONCE:
                 self._together(part)
+                self.tell(done, len(left))
                 part = []
         if part:
             self._together(part)
 
     def _together(self, part: Sequence[Numbered]) -> None:
-        rows = [row for platform in self.runners for row in self._on(platform, part)]
+        """As many platforms at the same time as there are judges."""
+        free: queue.SimpleQueue[LocalJudge] = queue.SimpleQueue()
+        for judge in self.judges:
+            free.put(judge)
+
+        def ask(platform: str) -> list[tuple[Any, ...]]:
+            judge = free.get()
+            try:
+                return self._on(platform, part, judge)
+            finally:
+                free.put(judge)
+
+        found = in_parallel(len(self.judges), ask, list(self.runners))
+        rows = [row for of_platform in found for row in of_platform]
         if not self.stopped():  # otherwise its workers were ended, and nothing said means nothing
             self.ledger.write_related([variant.number for variant in part], rows)
 
-    def _on(self, platform: str, part: Sequence[Numbered]) -> list[tuple[Any, ...]]:
+    def _on(self, platform: str, part: Sequence[Numbered], judge: LocalJudge) -> list[tuple[Any, ...]]:
         due = [variant for variant in part if self.plan.is_due(platform, variant.fingerprint)]
         asked = [item for variant in due for item in self._asked(variant)]
         distinct = list(dict.fromkeys(item.relation.original for item in asked))
@@ -171,7 +192,7 @@ class Examiner:
         ready = [n for n in both if originals[n].ok and derived[n].ok]
         questions = [Question(asked[n].job, originals[n], (derived[n],), asked[n].relation) for n in ready]
         found: dict[int, dict[str, Verdict]] = {}
-        self.judge.judge(questions, found.__setitem__)
+        judge.judge(questions, found.__setitem__)
         for trial in (*originals.values(), *derived.values()):
             trial.without_outputs()
         return [
@@ -183,7 +204,7 @@ class Examiner:
     def _asked(self, variant: Numbered) -> Iterator[_Asked]:
         base = self.numbering.base_of(variant.provenance.base)
         for oracle, (program, relation) in relations(variant, base, self.numbering.weights):
-            yield _Asked(variant, oracle, relation, replace(variant.job, program=encode(program)))
+            yield _Asked(variant, oracle, relation, replace(variant.job, program=encode(program, compression=0)))
 
     def _run(self, platform: str, jobs: Sequence[Job]) -> dict[int, Trial]:
         found: dict[int, Trial] = {}

@@ -37,8 +37,8 @@ class Snapshot:
     """Why nothing moves: the disk is full."""
     kinds: int = 0
     """Kinds of divergence and failure in this stretch; findings, which also tell operators apart, come at the end."""
-    traced: tuple[int, int] = (0, 0)
-    """Divergences whose operator was looked for, of how many."""
+    noted: tuple[int, int] = (0, 0)
+    """After the run: variants whose relations, or divergences whose operators, were looked at, of how many."""
 
     @property
     def left_s(self) -> float | None:

@@ -45,7 +45,7 @@ class Stretch:
         self.stop = threading.Event()
         self.phase = "run"
         self.paused = ""
-        self.traced = (0, 0)
+        self.noted = (0, 0)
         self.failure: BaseException | None = None
         self.conclusions: dict[str, int] = {}
         self.kinds: set[tuple[str, ...]] = set()
@@ -192,8 +192,8 @@ class Stretch:
     def _relate(self, numbering: Numbering) -> None:
         """What each platform says about programs that must agree with each other."""
         self.phase = "relations"
-        runners, judge = self._first_runners(), self._judges[0]
-        Examiner(self.ledger, self.plan, numbering, runners, judge, self.stop.is_set).examine()
+        runners = self._first_runners()
+        Examiner(self.ledger, self.plan, numbering, runners, self._judges, self.stop.is_set, self._note).examine()
 
     def _first_runners(self) -> dict[str, Runner]:
         return {name: runners[0] for name, runners in self._runners.items()}
@@ -201,12 +201,11 @@ class Stretch:
     def _trace(self, weights: str) -> None:
         """Where what diverges begins to diverge; only when all else is done, so that it is the same every time."""
         self.phase = "triage"
-
-        def tell(done: int, count: int) -> None:
-            self.traced = (done, count)
-
         cutting = Cutting(self._first_runners(), self._judges[0], weights)
-        trace(self.ledger, cutting, weights, tell, self.stop.is_set)
+        trace(self.ledger, cutting, weights, self._note, self.stop.is_set)
+
+    def _note(self, done: int, count: int) -> None:
+        self.noted = (done, count)
 
     def _wait(self, feeder: threading.Thread, hours: float | None, watch: Watch) -> str:
         deadline = None if hours is None else self._start + hours * 3600
@@ -256,5 +255,5 @@ class Stretch:
             judging=self.flow.judges.backlog,
             paused=self.paused,
             kinds=len(self.kinds),
-            traced=self.traced,
+            noted=self.noted,
         )

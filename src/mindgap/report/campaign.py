@@ -165,9 +165,10 @@ def progress_text(now: Snapshot) -> str:
     if now.paused:
         return f"paused: {' '.join(now.paused.split())}"
     if now.phase == "relations":
-        return "asking each platform about programs that must agree with each other"
+        asked = f"{now.noted[0]} of {now.noted[1]} variants"
+        return f"asking each platform about programs that must agree with each other: {asked}"
     if now.phase == "triage":
-        return f"looking for the operators: {now.traced[0]} of {now.traced[1]} divergences"
+        return f"looking for the operators: {now.noted[0]} of {now.noted[1]} divergences"
     left = f", {_time(now.left_s)} left" if now.left_s is not None and now.phase == "run" else ""
     bad = {word: now.conclusions.get(word, 0) for word in ("diverges", "failed", "unstable", "unjudged")}
     found = ", ".join(f"{count} {word}" for word, count in bad.items() if count) or "nothing flagged"
