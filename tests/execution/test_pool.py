@@ -101,6 +101,28 @@ def test_wall_time_is_limited(how: str) -> None:
         assert_healthy(pool, planted())
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not tell other processes' CPU time")
+@pytest.mark.parametrize("how", ["sleep", "hold"])
+def test_a_worker_that_only_sleeps_is_not_waited_for(how: str) -> None:
+    with Pool() as pool:
+        assert_healthy(pool, planted())
+        spec = planted(idle_s=1)
+        pool._workers["planted"].spec = spec
+        outcome = pool.run(spec, subject(pool, how))
+        assert outcome.status is Status.TIMEOUT, outcome
+        assert "it hangs" in outcome.message and "within 1 s" in outcome.message
+        assert_healthy(pool, planted())
+
+
+def test_a_worker_that_computes_in_silence_is_waited_for() -> None:
+    with Pool() as pool:
+        assert_healthy(pool, planted())
+        spec = planted(idle_s=1, wall_s=3)
+        pool._workers["planted"].spec = spec
+        outcome = pool.run(spec, subject(pool, "compute"))
+        assert "no answer within 3 s" in outcome.message, outcome
+
+
 def test_memory_is_limited() -> None:
     with Pool() as pool:
         outcome = pool.run(planted(memory_mb=2048), subject(pool, "allocate"))

@@ -102,7 +102,7 @@ MISTAKES = {
     "[platform.a": "not valid TOML",
     "[plattform.a]": "unknown key 'plattform'.*did you mean platform",
     "platform = 3": "platform is not a table",
-    "[defaults]\ncpu = 3": "unknown key 'cpu'.*allowed: cpu_s, memory_mb, wall_s.*did you mean cpu_s",
+    "[defaults]\ncpu = 3": "unknown key 'cpu'.*allowed: cpu_s, idle_s, memory_mb, wall_s.*did you mean cpu_s",
     "[defaults]\ncpu_s = -1": "cpu_s is -1.*defaults.cpu_s.*above 0",
     "[defaults]\ncpu_s = true": "cpu_s is True",
     "[defaults]\nwall_s = inf": "wall_s is inf",

@@ -11,7 +11,7 @@ from mindgap.execution.careful import Careful
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
 from mindgap.records.outcome import Status
-from mindgap.records.platform import Limits, PlatformSpec
+from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Conclusion, Verdict
 
 
@@ -84,4 +84,4 @@ def limited(spec: PlatformSpec, timeout_s: float) -> PlatformSpec:
     """With a campaign's time limit; waiting for a loaded machine may take longer than computing."""
     limits = spec.limits
     wall_s = min(3 * timeout_s, limits.wall_s)
-    return replace(spec, limits=Limits(min(timeout_s, limits.cpu_s), wall_s, limits.memory_mb))
+    return replace(spec, limits=replace(limits, cpu_s=min(timeout_s, limits.cpu_s), wall_s=wall_s))

@@ -55,7 +55,7 @@ def _read(descriptor: int, size: int, deadline: float | None) -> bytearray:
         if deadline is not None:
             ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise Silence
+                raise Silence("an answer that began did not end in time")
         part = os.read(descriptor, min(size - len(data), 1 << 20))
         if not part:
             break

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mindgap.execution.frames import BrokenAnswer, Silence, receive, send
+from mindgap.execution.pulse import await_message
 from mindgap.execution.scratch import Scratch
 from mindgap.records.outcome import Stage, Status
-from mindgap.records.platform import PlatformSpec
+from mindgap.records.platform import Limits, PlatformSpec
 
 LOG_TAIL_BYTES: Final = 4096
 LOG_LIMIT_BYTES: Final = 1 << 20
@@ -86,25 +87,27 @@ class WorkerProcess:
         """
         if not self._started:
             start = {"do": "start", "spec": self.spec.to_message(), "import_paths": self._import_paths}
-            answer = self._exchange(start, START_TIMEOUT_S, Stage.LOAD, None, None)
+            limits = replace(self.spec.limits, wall_s=START_TIMEOUT_S)
+            answer = self._exchange(start, limits, Stage.LOAD, None, None)
             if isinstance(answer, Death) or "result" not in answer:
                 return answer
             self._started = True
-        return self._exchange(request, self.spec.limits.wall_s, Stage.LOAD, on_stage, on_item)
+        return self._exchange(request, self.spec.limits, Stage.LOAD, on_stage, on_item)
 
     def _exchange(
         self,
         request: Mapping[str, Any],
-        wall_s: float,
+        limits: Limits,
         stage: Stage,
         on_stage: Callable[[Stage], None] | None,
         on_item: Callable[[int, Any], None] | None,
     ) -> dict[str, Any] | Death:
         mark = self._log_size() if self._started else 0  # an interpreter may fail before it is first asked
-        deadline = time.monotonic() + wall_s
+        deadline = time.monotonic() + limits.wall_s
         try:
             send(self._requests, dict(request))
             while True:
+                await_message(self._answers, self._process.pid, limits, deadline)
                 message = receive(self._answers, deadline)
                 if message is None:
                     return self._bury(stage, mark)
@@ -114,17 +117,16 @@ class WorkerProcess:
                         on_stage(stage)
                     continue
                 if "item" in message:
-                    stage, deadline = Stage.LOAD, time.monotonic() + wall_s
+                    stage, deadline = Stage.LOAD, time.monotonic() + limits.wall_s
                     if on_item is not None:
                         on_item(message["item"], message["result"])
                     continue
                 self._trim_log()
                 answer: dict[str, Any] = message["answer"]
                 return {**answer, "log_tail": self._log_since(mark)}
-        except Silence:
+        except Silence as error:
             self.kill()
-            text = f"no answer within {wall_s:g} s"
-            return Death(Status.TIMEOUT, text, stage, self._log_since(mark))
+            return Death(Status.TIMEOUT, str(error), stage, self._log_since(mark))
         except BrokenAnswer as error:
             self.kill()
             return Death(Status.CRASH, f"half-written answer: {error}", stage, self._log_since(mark))

@@ -152,7 +152,7 @@ class _Reader:
 
     def limits(self, table: Mapping[str, Any], key: str, defaults: Limits) -> Limits:
         checks: dict[str, Callable[[Any], bool]] = {
-            "cpu_s": _is_positive, "wall_s": _is_positive,
+            "cpu_s": _is_positive, "wall_s": _is_positive, "idle_s": _is_positive,
             "memory_mb": lambda value: _is_positive(value) and isinstance(value, int),
         }  # fmt: skip
         for name, value in table.items():

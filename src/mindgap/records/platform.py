@@ -14,9 +14,11 @@ class Limits:
     cpu_s: float = 600.0
     """CPU time of the worker: fair on a loaded machine, where wall-clock limits punish waiting."""
     wall_s: float = 1200.0
-    """Wall-clock time: catches what hangs without computing."""
+    """Wall-clock time, also of what polls or waits for a device."""
     memory_mb: int = 12_288
     """Private memory of the worker process."""
+    idle_s: float = 120.0
+    """Wall-clock time without any computing, where the system can tell: nothing that sleeps so long wakes up."""
 
 
 @dataclass(frozen=True, slots=True)

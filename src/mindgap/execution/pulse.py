@@ -1,0 +1,50 @@
+"""Whether a worker that says nothing still computes: one that sleeps for minutes has hung."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from pathlib import Path
+from typing import Final
+
+from mindgap.execution.frames import Silence
+from mindgap.records.platform import Limits
+
+ASLEEP: Final = 1e-3
+"""Of one core: pollers in the background use less, the slowest download and a process that swaps use more."""
+
+
+def await_message(descriptor: int, group: int, limits: Limits, deadline: float) -> None:
+    """Return when there is something to read; raise `Silence` at the deadline, or when the processes sleep."""
+    window = limits.idle_s / 2
+    before: float | None = None
+    while True:
+        left = deadline - time.monotonic()
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, min(window, left)))
+        if ready:
+            return
+        if left <= window:
+            raise Silence(f"no answer within {limits.wall_s:g} s")
+        now = cpu_seconds(group)
+        if now is not None and before is not None and now - before < ASLEEP * window:
+            raise Silence(f"it hangs: no answer, and nothing computed within {limits.idle_s:g} s")
+        before = now
+
+
+def cpu_seconds(group: int) -> float | None:
+    """CPU time of all processes of a session so far; None where the system does not say."""
+    proc = Path("/proc")
+    if not (proc / "self" / "stat").exists():
+        return None
+    ticks = 0
+    for folder in proc.iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        if int(fields[3]) == group:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
