@@ -37,6 +37,19 @@ def test_what_vanishes_with_copies_is_aliasing(examiner: Examiner) -> None:
     assert find_cause(examiner, witness, found, found.symptom, None).kind is Class.LAYOUT
 
 
+def test_a_failure_has_the_cause_of_the_wrong_value_before_it(examiner: Examiner) -> None:
+    def looked_up(index: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding(index + 100, table)
+
+    witness, _ = plant(witness_of(looked_up, torch.tensor([60, 90]), torch.randn(200, 2)), "aten.add", "narrow_integer")
+    found = examiner.examine(witness)
+    assert found.symptom is not None and not found.symptom.candidate_runs
+    cause = find_cause(examiner, witness, found, found.symptom, None)
+    assert cause.kind is Class.PRECISION
+    assert cause.remark == "computes in 8 bits, and aten.embedding.default fails because of that"
+    assert "out of range" in cause.evidence[0]
+
+
 @pytest.mark.parametrize(
     ("actual", "right", "words"),
     [

@@ -15,7 +15,7 @@ from mindgap.tracing.own import windows
 from mindgap.tracing.witness import Witness
 from mindgap.verdicts.finding import Finding
 
-NOISE_RUNS: Final = 2
+NOISE_RUNS: Final = 1
 """Errors are only followed here; whether something is wrong was decided before, from all runs."""
 
 SAMPLE: Final = 24

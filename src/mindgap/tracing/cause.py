@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -19,6 +19,7 @@ from mindgap.tracing.experiments import (
     reversal,
     try_all,
 )
+from mindgap.tracing.extract import extract, units
 from mindgap.tracing.ladder import Ladder
 from mindgap.tracing.readings import NARROWER, read
 from mindgap.tracing.witness import Witness
@@ -57,6 +58,9 @@ def find_cause(
     examiner: Examiner, witness: Witness, found: Examination, symptom: Symptom, ladder: Ladder | None
 ) -> Cause:
     """Experiments on the smallest witness; a layer that a ladder found stands for what no experiment explains."""
+    inherited = _before_failure(examiner, witness, found)
+    if inherited is not None:
+        return inherited
     tried = try_all(examiner, witness, symptom)
     vanishes = tuple(item.name for item in tried if item.vanishes)
     remark = read(found)
@@ -64,6 +68,23 @@ def find_cause(
     evidence = [why, *(f"{'vanishes' if t.vanishes else 'stays'} when {t.name}" for t in tried)]
     switches = ladder.restoring if ladder else ()
     return Cause(kind, remark, tuple(item for item in evidence if item), (*vanishes, *switches))
+
+
+def _before_failure(examiner: Examiner, witness: Witness, found: Examination) -> Cause | None:
+    """The cause of a wrong value that the last operator was fed with, where it fails because of that."""
+    program = witness.program
+    *first, last = units(program)
+    if found.candidate.ok or not found.eager.ok or not first:
+        return None
+    given = dict(zip((item.id for item in program.inputs), witness.inputs))
+    before = extract(witness, {member for part in first for member in part}, given)
+    seen = examiner.examine(before)
+    if seen.symptom is None or seen.symptom.conclusion is not Conclusion.DIVERGES:
+        return None
+    cause = find_cause(examiner, before, seen, seen.symptom, None)
+    failing = next(node.op for node in program.nodes if node.id == last[0])
+    remark = f"{cause.remark or 'gives a wrong value'}, and {failing} fails because of that"
+    return replace(cause, remark=remark, evidence=(found.candidate.message, *cause.evidence))
 
 
 def _classify(
