@@ -13,6 +13,7 @@ from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Conclusion
 from mindgap.verdicts.judge import judge
+from mindgap.verdicts.runner import ProgramRunner, make
 from mindgap.verdicts.steps import ALL_RUNS, BRIEF, STEPS, Step, judge_in_steps
 from mindgap.verdicts.survey import Surveyor, survey
 
@@ -108,11 +109,19 @@ def test_steps_find_what_all_runs_find(seed, steps):
         assert (conclude(asked, candidate, steps) is Conclusion.DIVERGES) == (at_once is Conclusion.DIVERGES)
 
 
+@pytest.mark.parametrize("given", ["nothing", "eager", "another"])
 @pytest.mark.parametrize("seed", range(20))
-def test_a_survey_that_goes_on_equals_one_made_at_once(seed):
-    """Evidence is added, never made again: the last step knows what a survey of all runs would."""
+def test_a_survey_that_goes_on_equals_one_made_at_once(seed, given):
+    """Evidence is added, never made again: the last step knows what a survey of all runs would.
+
+    Whatever somebody else says that eager gave: it saves the first step a run, and is looked into after that.
+    """
     item = small_program(seed)
-    surveyor = Surveyor((item.program, item.constants), item.inputs, 0)
+    said = None
+    if given != "nothing":
+        ran = ProgramRunner(item.program, item.constants, item.inputs, 0).run(make)
+        said = {name: tensor if given == "eager" else tensor + 1 for name, tensor in ran.items()}
+    surveyor = Surveyor((item.program, item.constants), item.inputs, 0, said)
     for step in BRIEF[1:]:
         found = surveyor.survey(step.runs, not step.is_last, step.reference)
     whole = survey((item.program, item.constants), item.inputs, 0, ALL_RUNS)
@@ -124,3 +133,21 @@ def test_a_survey_that_goes_on_equals_one_made_at_once(seed):
             left, right = getattr(one, name), getattr(other, name)
             assert (left is None) == (right is None)
             assert left is None or torch.equal(torch.nan_to_num(left), torch.nan_to_num(right))
+
+
+def test_what_eager_gave_here_need_not_be_run_again():
+    item = small_program(0)
+    given = ProgramRunner(item.program, item.constants, item.inputs, 0).run(make)
+    assert all(tensor.is_floating_point() for tensor in given.values())
+    runs = []
+
+    class Counting(Surveyor):
+        def _look(self):
+            runs.append("plain")
+            super()._look()
+
+    surveyor = Counting((item.program, item.constants), item.inputs, 0, given)
+    brief = surveyor.survey(1, True, reference=False)
+    assert runs == []
+    whole = Surveyor((item.program, item.constants), item.inputs, 0).survey(1, True, reference=False)
+    assert torch.equal(brief.outputs[0].spread, whole.outputs[0].spread)

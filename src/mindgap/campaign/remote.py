@@ -97,7 +97,7 @@ def output_values(trial: Trial) -> list[bytes]:
 
 def restore(row: dict[str, Any], file: Path) -> Trial:
     """The trial of a row, its outputs laid down in a file again."""
-    trial = Trial.from_message(row["trial"])
+    trial = replace(Trial.from_message(row["trial"]), here=False)
     if not trial.outputs:
         return trial
     metas = [(meta, 0) for _, (meta, _), _ in trial.outputs]

@@ -44,7 +44,7 @@ class LocalRunner:
             }
 
         def accept(number: int, result: dict[str, Any], alone: bool) -> bool:
-            trial = Trial.from_message({"platform": self._platform, **result})
+            trial = Trial.from_message({"platform": self._platform, "here": True, **result})
             if trial.status is Status.OOM and not alone:  # others may have eaten the memory
                 return False
             done(number, trial)

@@ -43,6 +43,8 @@ class Trial:
     """Name, place in the file and strides of each output."""
     file: str = field(default="", compare=False)
     """Where the outputs lie; empty when they were not kept."""
+    here: bool = field(default=False, compare=False)
+    """Whether it ran on the machine that judges: what eager did there need not be done again."""
 
     @property
     def ok(self) -> bool:

@@ -145,6 +145,9 @@ def _verdicts(question: Question, weights: Weights) -> list[Verdict]:
     from mindgap.verdicts.survey import Survey, Surveyor
 
     surveyor: Surveyor | None = None
+    baseline = question.baseline.outcome()
+    known = question.baseline.here and question.relation is None
+    plain = {item.name: item.tensor for item in baseline.outputs} if known else None
 
     def survey_with(step: Step) -> Survey:
         nonlocal surveyor
@@ -152,7 +155,7 @@ def _verdicts(question: Question, weights: Weights) -> list[Verdict]:
             if surveyor is None:
                 task = task_of(question.job, weights)
                 assert task.program is not None
-                surveyor = Surveyor((task.program, task.constants), task.inputs, task.seed)
+                surveyor = Surveyor((task.program, task.constants), task.inputs, task.seed, plain)
             return surveyor.survey(step.runs, not step.is_last, step.reference)
         except Exception as error:
             sys.stderr.write(traceback.format_exc())
@@ -162,4 +165,4 @@ def _verdicts(question: Question, weights: Weights) -> list[Verdict]:
     if question.relation is not None:
         task_of_original = task_of(question.relation.original, weights)
         return judge_related(question, candidates[0], task_of_original, survey_with)
-    return list(judge_in_steps([(question.baseline.outcome(), candidates)], survey_with, BRIEF).values())
+    return list(judge_in_steps([(baseline, candidates)], survey_with, BRIEF).values())

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from mindgap.program.made import Recipe
+from mindgap.program.memo import Memo
 from mindgap.records.tensors import TensorMeta, byte_view
 
 Argument: TypeAlias = Any
@@ -122,13 +123,16 @@ def map_leaves(structure: Argument, change: Callable[[Argument], Argument]) -> A
     return change(structure)
 
 
-def references(node: Node) -> list[int]:
-    """The ids that a node reads, in order of appearance."""
+def _references(node: Node) -> tuple[int, ...]:
     found: list[int] = []
     _add_references(node.args, found)
     if node.kwargs:
         _add_references(node.kwargs.values(), found)
-    return found
+    return tuple(found)
+
+
+references: Final = Memo(_references)
+"""The ids that a node reads, in order of appearance."""
 
 
 def _add_references(arguments: Iterable[Argument], found: list[int]) -> None:

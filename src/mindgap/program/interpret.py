@@ -11,6 +11,7 @@ import torch
 from mindgap.errors import ProgramError
 from mindgap.program import ops
 from mindgap.program.graph import Argument, Node, Program, Ref, Tensors, leaves, map_leaves, references
+from mindgap.program.memo import Memo
 
 Observer: TypeAlias = Callable[[Node, Any], Any]
 """Sees each node's result and returns what the rest of the program shall see."""
@@ -30,16 +31,8 @@ class _Nested:
     structure: Argument
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One node made ready to be called again and again."""
-
-    node: Node
-    function: Callable[..., Any]
-    args: list[Argument]
-    kwargs: dict[str, Argument]
-    dead: list[int]
-    """Values that nothing needs after it."""
+_Ready: TypeAlias = tuple[Callable[..., Any], list[Argument], dict[str, Argument]]
+"""The function of a node and its arguments."""
 
 
 class Executable:
@@ -59,16 +52,8 @@ class Executable:
         self._constants = {c.id: self._place(constants[c.digest]) for c in program.constants}
         self._written = written(program, [c.id for c in program.constants])
         last_use = _last_uses(program)
-        self._steps = [
-            _Step(
-                node,
-                ops.resolve(node.op),
-                [self._placed(argument) for argument in node.args],
-                {key: self._placed(argument) for key, argument in node.kwargs.items()},
-                last_use[node.id],
-            )
-            for node in program.nodes
-        ]
+        ready = _ready if device is None else lambda node: _made_ready(node, device)
+        self._steps = [(node, *ready(node), last_use[node.id]) for node in program.nodes]
 
     def run(
         self,
@@ -98,35 +83,45 @@ class Executable:
                 return values[argument]
             return map_leaves(argument.structure, look_up) if kind is _Nested else argument
 
-        for step in self._steps:
-            args = [value_of(argument) for argument in step.args]
-            kwargs = {key: value_of(argument) for key, argument in step.kwargs.items()} if step.kwargs else {}
-            if caller is None or (called is not None and step.node.id not in called):
-                result = step.function(*args, **kwargs)
+        for node, function, arguments, named, dead in self._steps:
+            args = [value_of(argument) for argument in arguments]
+            kwargs = {key: value_of(argument) for key, argument in named.items()} if named else {}
+            if caller is None or (called is not None and node.id not in called):
+                result = function(*args, **kwargs)
             else:
-                result = caller(step.node, step.function, args, kwargs)
-            values[step.node.id] = observer(step.node, result) if observer else result
-            for identity in step.dead:
+                result = caller(node, function, args, kwargs)
+            values[node.id] = observer(node, result) if observer else result
+            for identity in dead:
                 del values[identity]
         return map_leaves(self.program.outputs, look_up)
 
-    def _placed(self, argument: Argument) -> Argument:
-        """An argument made ready: devices replaced, and only what holds references still to be looked up."""
-        kind = type(argument)
-        if kind in _PLAIN or kind is Ref:
-            return argument
-        if kind in (list, tuple) and all(type(leaf) in _PLAIN for leaf in argument):
-            return argument
-
-        def place(leaf: Any) -> Any:
-            return self._device if isinstance(leaf, torch.device) and self._device is not None else leaf
-
-        placed = map_leaves(argument, place)
-        nested = not isinstance(placed, Ref) and any(isinstance(leaf, Ref) for _, leaf in leaves(placed))
-        return _Nested(placed) if nested else placed
-
     def _place(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor if self._device is None else tensor.to(self._device)
+
+
+def _made_ready(node: Node, device: torch.device | None = None) -> _Ready:
+    """A node whose arguments need only be looked up."""
+    kwargs = {key: _placed(argument, device) for key, argument in node.kwargs.items()}
+    return ops.resolve(node.op), [_placed(argument, device) for argument in node.args], kwargs
+
+
+_ready: Final = Memo(_made_ready)
+
+
+def _placed(argument: Argument, device: torch.device | None) -> Argument:
+    """An argument made ready: devices replaced, and only what holds references still to be looked up."""
+    kind = type(argument)
+    if kind in _PLAIN or kind is Ref:
+        return argument
+    if kind in (list, tuple) and all(type(leaf) in _PLAIN for leaf in argument):
+        return argument
+
+    def place(leaf: Any) -> Any:
+        return device if isinstance(leaf, torch.device) and device is not None else leaf
+
+    placed = map_leaves(argument, place)
+    nested = not isinstance(placed, Ref) and any(isinstance(leaf, Ref) for _, leaf in leaves(placed))
+    return _Nested(placed) if nested else placed
 
 
 def written(program: Program, candidates: Iterable[int]) -> set[int]:

@@ -21,7 +21,7 @@ LARGEST_POOL: Final = 1 << 22
 
 
 LEAST_POOL: Final = 1 << 14
-_KEPT_POOL: Final = 1 << 18
+_KEPT_POOL: Final = 1 << 20
 """A larger one is not kept for the next program."""
 _KEPT: Final[dict[int, Pool]] = {}
 

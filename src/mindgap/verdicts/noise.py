@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -75,6 +75,33 @@ class _Plan:
         return cls(kind, call.inplace, growth(call), positions, adds=call.name in SUMS, simple=simple)
 
 
+_PLANS: Final[dict[Any, _Plan]] = {}
+_MOST_PLANS: Final = 1 << 16
+
+
+def _plan_of(call: Call) -> _Plan:
+    """The plan of a call; variants of one model make the same calls again and again."""
+    key = (call.op, _signature(call.args), _signature(tuple(call.kwargs.items())) if call.kwargs else ())
+    plan = _PLANS.get(key)
+    if plan is None:
+        if len(_PLANS) >= _MOST_PLANS:
+            _PLANS.clear()
+        plan = _PLANS[key] = _Plan.of(call)
+    return plan
+
+
+def _signature(values: Sequence[Any]) -> tuple[Any, ...]:
+    """What a plan depends on: kinds of tensors, and plain arguments as they are."""
+    return tuple(
+        (value.dtype, value.shape)
+        if isinstance(value, torch.Tensor)
+        else _signature(value)
+        if isinstance(value, list | tuple)
+        else value
+        for value in values
+    )
+
+
 @dataclass
 class Noise:
     """A hook that adds one random rounding error a floating operator, and before those that round inside."""
@@ -88,7 +115,7 @@ class Noise:
     def __call__(self, call: Call) -> Any:
         plan = self.plans.get(call.key)
         if plan is None:
-            plan = self.plans[call.key] = _Plan.of(call)
+            plan = self.plans[call.key] = _plan_of(call)
             if plan.simple and not self.exact:
                 return self._simply(plan, call.function, call.args, call.kwargs)
         if plan.kind is Rounding.EXACT:

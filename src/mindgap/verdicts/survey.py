@@ -10,7 +10,7 @@ from typing import Final
 import torch
 
 from mindgap.program.inputs import Inputs
-from mindgap.records.tensors import DTYPE_NAMES
+from mindgap.records.tensors import DTYPE_NAMES, same_bits
 from mindgap.verdicts.amplifier import find_amplifier
 from mindgap.verdicts.elements import ILL, deviation, expected_chunks, signed
 from mindgap.verdicts.factors import pool_for
@@ -19,7 +19,7 @@ from mindgap.verdicts.hazards import find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.reference import Stepwise, Wide
 from mindgap.verdicts.runner import Call, Capture, Hook, Subject, runner_of
-from mindgap.verdicts.surveyed import RESHAPED, THOROUGH, Survey, Surveyed
+from mindgap.verdicts.surveyed import RESHAPED, THOROUGH, Places, Survey, Surveyed
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
 from mindgap.verdicts.watch import Watch
 
@@ -49,12 +49,26 @@ def survey(subject: Subject, inputs: Inputs, seed: int = 0, runs: int = RUNS) ->
 class Surveyor:
     """One survey under way: asked for more noise runs, it makes those that are missing and nothing twice."""
 
-    def __init__(self, subject: Subject, inputs: Inputs, seed: int = 0) -> None:
+    def __init__(self, subject: Subject, inputs: Inputs, seed: int = 0, plain: Outputs | None = None) -> None:
+        """`plain` is what eager of this machine gave: a first glance then needs no run of its own without noise."""
         self.runner = runner_of(subject, inputs, seed)
         self.watch = Watch()
         self.problem = ""
         self.pool = pool_for(seed)
         self.runs = 0
+        self.places: dict[str, tuple[int, Places]] = {}
+        self.wanted: frozenset[int] = frozenset()
+        self._watched = False
+        if plain is None or not all(tensor.is_floating_point() for tensor in plain.values()):
+            self._look()
+        else:
+            self._begin(plain)
+
+    def _look(self) -> None:
+        """The run without noise, watched; only once."""
+        if self._watched:
+            return
+        self._watched = True
         try:
             plain = self.runner.run(self.watch)
         except Exception as error:  # the program itself refuses: there is nothing to survey
@@ -62,6 +76,14 @@ class Surveyor:
             return
         self.places = self.watch.places(plain)
         self.wanted = frozenset(key for key, _ in self.places.values())
+        if self.wanted or not self._began_with(plain):
+            self._begin(plain)
+
+    def _began_with(self, plain: Outputs) -> bool:
+        known: Outputs = getattr(self, "plain", {})
+        return list(known) == list(plain) and all(same_bits(known[name], plain[name]) for name in plain)
+
+    def _begin(self, plain: Outputs) -> None:
         self.outputs = list(plain)
         self.plain = self.run(Call.make) if self.wanted else plain
         self._loose = _Floors(self, {})
@@ -72,12 +94,15 @@ class Surveyor:
         Without `reference`, float64 is left out. With few runs hazards and amplifiers are not looked for: they matter
         only where rounding does not explain it.
         """
+        if reference or runs > 1:
+            self._look()
         if self.problem:
             return Survey(problem=self.problem)
         self.runs = runs
         outputs, problem = self.reference if reference else ({}, NOT_ASKED)
         floors = self._loose.after(runs)
         if runs and any(floor.moved or floor.condition > ILL / 4 for floor in floors.values()):
+            self._look()
             floors = self._strict.after(runs)
         found = {name: self.surveyed(name, floors[name], outputs.get(name), problem, more) for name in self.plain}
         if runs < THOROUGH:
