@@ -65,9 +65,12 @@ def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def with_stride(tensor: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
-    """The same values in another layout, overlapping layouts included."""
+    """The same values in another layout, overlapping layouts included; between them lies nothing but zeros.
+
+    Some platforms ignore strides: what they find in between must be the same in every process.
+    """
     room = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, stride)) if tensor.numel() else 0
-    storage = torch.empty(room, dtype=tensor.dtype)
+    storage = torch.zeros(room, dtype=tensor.dtype)
     if tensor.numel():
         layout = storage.as_strided(tensor.shape, stride)
         # An expanded dimension repeats one element: write through a view that has it once.

@@ -10,6 +10,7 @@ import torch
 
 from mindgap.program.convert import changed_inputs, returned
 from mindgap.program.graph import Node, NodeMeta, Ref, leaves, references
+from mindgap.program.inputs import copy_of
 from mindgap.reduction.spelling import dtype_name, is_named, literal, number, spell
 from mindgap.tracing.witness import Witness
 
@@ -95,10 +96,11 @@ def _module(header: Sequence[str], body: Sequence[str], constants: Sequence[str]
 
 def tensor_text(tensor: torch.Tensor, name: str, data: dict[str, torch.Tensor]) -> str:
     """Source that makes a tensor, layout included; a large one is put into `data` and read from there."""
+    tensor = copy_of(tensor)  # without what else lies in its memory, and with what the platform finds there
     if tensor.numel() > MOST_LITERALS:
         if _uniform(tensor) and tensor.is_contiguous():
             return f"torch.full({tuple(tensor.shape)}, {_value(tensor.reshape(-1)[0])}{_dtype_text(tensor)})"
-        data[name] = tensor.detach().clone() if tensor.is_contiguous() else tensor.detach()
+        data[name] = tensor
         return f'DATA["{name}"]'
     if tensor.numel() and tensor.stride() == torch.empty(tensor.shape).stride():
         return f"torch.tensor({_nested(tensor)}{_dtype_text(tensor)})"
@@ -107,7 +109,7 @@ def tensor_text(tensor: torch.Tensor, name: str, data: dict[str, torch.Tensor]) 
     room = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
     memory = tensor.as_strided((room,), (1,), tensor.storage_offset()) if room <= MOST_LITERALS else None
     if memory is None:
-        data[name] = tensor.detach()
+        data[name] = tensor
         return f'DATA["{name}"]'
     layout = f".as_strided({tuple(tensor.shape)}, {tuple(tensor.stride())})"
     return f"torch.tensor({_nested(memory)}{_dtype_text(tensor)}){layout}"

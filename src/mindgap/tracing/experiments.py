@@ -10,7 +10,7 @@ import torch
 
 from mindgap.program import ops
 from mindgap.program.graph import Node, Ref, references
-from mindgap.records.tensors import TensorMeta
+from mindgap.records.tensors import TensorMeta, with_stride
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing.capture import CLONE
 from mindgap.tracing.examine import Examiner, Symptom
@@ -54,13 +54,12 @@ def _each(change: Callable[[torch.Tensor], torch.Tensor], moves: bool = False) -
 
 
 def _in_layout_of(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
-    """The new values where the old ones lie, so that one experiment changes one thing; gaps are zero."""
+    """The new values where the old ones lie, so that one experiment changes one thing."""
     if new.shape != old.shape or new.stride() == old.stride() or not new.numel():
         return new
     if any(step == 0 and size > 1 for size, step in zip(old.shape, old.stride())):
         return new
-    room = 1 + sum((size - 1) * step for size, step in zip(old.shape, old.stride()))
-    return torch.zeros(room, dtype=new.dtype).as_strided(old.shape, old.stride()).copy_(new)
+    return with_stride(new, tuple(old.stride()))
 
 
 def _ordinary(tensor: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ LARGEST_POOL: Final = 1 << 22
 
 
 LEAST_POOL: Final = 1 << 14
-_KEPT_POOL: Final = 1 << 20
+_KEPT_POOL: Final = 1 << 21
 """A larger one is not kept for the next program."""
 _KEPT: Final[dict[int, Pool]] = {}
 
@@ -78,7 +78,9 @@ class Pool:
             self._grow(size)
         pool = self._factors.get((tensor.dtype, amplitude))
         if pool is None:
-            pool = (1 + self._signs.to(torch.float64) * (amplitude * EPS[tensor.dtype])).to(tensor.dtype)
+            step = amplitude * EPS[tensor.dtype]  # 1 +- step is exact in its type
+            pair = torch.tensor([1 - step, 1 + step], dtype=tensor.dtype)
+            pool = torch.where(self._signs > 0, pair[1], pair[0])
             self._factors[tensor.dtype, amplitude] = pool
         slot = self._slots[tensor.dtype, amplitude, tensor.size(), tensor.stride()] = pool, size - span + 1
         return slot
