@@ -39,6 +39,8 @@ class Case:
     """Compiled platforms of a device against eager of that device, where that is not the baseline itself."""
     confirmed: bool = False
     """Whether those that diverge were asked again."""
+    related: bool = False
+    """Whether its relations will be looked at: then its program is kept."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property

@@ -231,7 +231,8 @@ class Ledger:
                 for name, v in sorted(case.compiled.items())
             ],
         )  # fmt: skip
-        if any(verdict.conclusion not in QUIET for verdict in case.verdicts.values()) or not case.baseline.ok:
+        loud = any(verdict.conclusion not in QUIET for verdict in case.verdicts.values())
+        if loud or case.related or not case.baseline.ok:
             self._data.execute(
                 "UPDATE programs SET steps = ?, program = ? WHERE id = ?",
                 (json.dumps(provenance.steps), zlib.compress(variant.job.program), variant.number),

@@ -18,6 +18,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.campaign.case import Numbered
+from mindgap.campaign.evidence import read_program
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.runners import LocalJudge, Runner
@@ -28,7 +29,7 @@ from mindgap.program.codec import decode, encode
 from mindgap.program.graph import Input, Node, Program
 from mindgap.program.made import Recipe, held, recreate
 from mindgap.records.tensors import TensorMeta
-from mindgap.records.variant import Intent
+from mindgap.records.variant import Intent, Provenance
 from mindgap.records.verdict import Conclusion, Verdict
 
 EQUIVALENT, PERMUTED, NEIGHBOURS, ALONE = "equivalent", "permuted", "neighbours", "alone"
@@ -110,20 +111,17 @@ def resized(program: Program, size: int) -> Program:
     return replace(program, nodes=tuple(map(change, program.nodes)))
 
 
-def chosen(ledger: Ledger, plan: Plan) -> set[int]:
-    """Variants whose relations are still to be looked at: a sample, and more of those that have an equivalent base."""
-    if not plan.metamorphic_share:
-        return set()
+def chosen(ledger: Ledger, plan: Plan) -> list[Numbered]:
+    """Variants whose relations are still to be looked at, without their programs: those are read one by one."""
     rows = ledger.data.execute(
-        "SELECT id, fingerprint, intent FROM programs WHERE id NOT IN (SELECT program FROM related)"
+        "SELECT p.id, p.fingerprint, p.name, p.nodes, p.intent, b.fingerprint, b.name FROM programs p "
+        "JOIN bases b ON b.id = p.base WHERE p.program IS NOT NULL AND p.id NOT IN (SELECT program FROM related)"
     )
-    share = {Intent.EQUIVALENT.value: 10 * plan.metamorphic_share}
-    # A lot of its own: otherwise all of them would be in the sample of every expensive platform.
-    return {
-        number
-        for number, fingerprint, intent in rows
-        if plan.lot(f"relations {fingerprint}") < share.get(intent, plan.metamorphic_share)
-    }
+    return [
+        Numbered(number, fingerprint, name, nodes, Job(b""), Provenance(base, base_name, 0, Intent(intent)))
+        for number, fingerprint, name, nodes, intent, base, base_name in rows
+        if plan.is_related(fingerprint, Intent(intent))
+    ]
 
 
 @dataclass(frozen=True)
@@ -150,18 +148,16 @@ class Examiner:
 
     def examine(self) -> None:
         left = chosen(self.ledger, self.plan)
-        part: list[Numbered] = []
-        done = 0
-        self.tell(done, len(left))
-        for variant in self.numbering.pick(left.__contains__, self.plan.variants):
-            part.append(variant)
-            done += 1
-            if len(part) == AT_ONCE:
-                self._together(part)
-                self.tell(done, len(left))
-                part = []
-        if part:
-            self._together(part)
+        for start in range(0, len(left), AT_ONCE):
+            if self.stopped():
+                return
+            self.tell(start, len(left))
+            self._together([self._read(variant) for variant in left[start : start + AT_ONCE]])
+
+    def _read(self, variant: Numbered) -> Numbered:
+        program = read_program(self.ledger, variant.number)
+        assert program is not None
+        return replace(variant, job=Job(program, weights=self.numbering.weights))
 
     def _together(self, part: Sequence[Numbered]) -> None:
         """As many platforms at the same time as there are judges."""

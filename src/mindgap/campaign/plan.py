@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mindgap.errors import UsageError
 from mindgap.platforms.names import parse_name
+from mindgap.records.variant import Intent
 
 BASELINE: Final = "eager"
 """Every other platform is compared with it; blame goes to whoever is farther from float64."""
@@ -41,6 +42,13 @@ class Plan:
     def is_due(self, platform: str, fingerprint: str) -> bool:
         """Whether a platform is to run a variant; a smaller sample is part of every larger one."""
         return self.lot(fingerprint) < self.shares.get(platform, 1.0)
+
+    def is_related(self, fingerprint: str, intent: Intent) -> bool:
+        """Whether a variant is also compared with programs that must agree with it; more of those that have an
+        equivalent base."""
+        share = (10 if intent is Intent.EQUIVALENT else 1) * self.metamorphic_share
+        # A lot of its own: otherwise all of them would be in the sample of every expensive platform.
+        return self.lot(f"relations {fingerprint}") < share
 
     def lot(self, fingerprint: str) -> float:
         """A number from 0 to 1 that a variant always draws."""

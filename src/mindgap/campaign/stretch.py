@@ -155,7 +155,8 @@ class Stretch:
         while not self._in_flight.acquire(timeout=0.2):
             if self.stop.is_set():
                 return
-        case = Case(variant, fresh={*platforms, *(trial.platform for trial in elsewhere)})
+        related = self.plan.is_related(variant.fingerprint, variant.provenance.intent)
+        case = Case(variant, related=related, fresh={*platforms, *(trial.platform for trial in elsewhere)})
         if known:
             with self._ledger_lock:
                 case.trials = self.ledger.trials(variant.number)
