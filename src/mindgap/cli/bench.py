@@ -149,13 +149,14 @@ def synthesis(
 @app.command("hunt")
 def hunt(
     variants: Annotated[int, typer.Option(help="Variants of each campaign.", min=50)] = 400,
+    rounds: Annotated[int, typer.Option(help="How often each is repeated, in turns.", min=1)] = 1,
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
     """How fast a campaign is: variants a second through eager, eager@scalar and float64, one and two at a time."""
     from mindgap.bench.hunt import measure
 
-    _show(lambda tell: measure(tell, variants), as_json, output)
+    _show(lambda tell: measure(tell, variants, rounds=rounds), as_json, output)
 
 
 @app.command("endurance")
