@@ -59,10 +59,9 @@ class Surveyor:
         self.places: dict[str, tuple[int, Places]] = {}
         self.wanted: frozenset[int] = frozenset()
         self._watched = False
-        if plain is None or not all(tensor.is_floating_point() for tensor in plain.values()):
+        self._begin(plain or {})
+        if not all(tensor.is_floating_point() for tensor in self.plain.values()) or not plain:
             self._look()
-        else:
-            self._begin(plain)
 
     def _look(self) -> None:
         """The run without noise, watched; only once."""
@@ -80,8 +79,8 @@ class Surveyor:
             self._begin(plain)
 
     def _began_with(self, plain: Outputs) -> bool:
-        known: Outputs = getattr(self, "plain", {})
-        return list(known) == list(plain) and all(same_bits(known[name], plain[name]) for name in plain)
+        same_names = list(self.plain) == list(plain)
+        return same_names and all(same_bits(self.plain[name], plain[name]) for name in plain)
 
     def _begin(self, plain: Outputs) -> None:
         self.outputs = list(plain)
