@@ -47,7 +47,7 @@ STREAMS: Final = 1_000_000
 
 def measure(
     tell: Callable[[str, str], None],
-    count: int = 200,
+    count: int = 230,
     seed: int = 0,
     kept: Path | None = None,
     jobs: int = 2,
