@@ -20,6 +20,7 @@ from mindgap.campaign.stream import stream_of
 from mindgap.campaign.stretch import Stretch
 from mindgap.campaign.workforce import LocalWorkforce
 from mindgap.execution.pool import Pool
+from mindgap.execution.pulse import cpu_seconds
 from mindgap.pipeline import environment
 from mindgap.platforms.registry import resolve
 from mindgap.records.memory import resident_mb
@@ -127,13 +128,7 @@ def _cores(count: int) -> Iterator[None]:
 
 def _cpu_s() -> float:
     """CPU time of this process and of its workers so far, as Linux counts it."""
-    ticks = 0
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it may have ended meanwhile
-            fields = path.read_text().rpartition(")")[2].split()
-            if os.getpid() in (int(fields[1]), int(path.parent.name)):
-                ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return cpu_seconds(lambda process, parent, session: os.getpid() in (process, parent)) or 0.0
 
 
 def _row(rate: _Rate) -> dict[str, str | int | float]:

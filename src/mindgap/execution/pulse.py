@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -26,25 +28,20 @@ def await_message(descriptor: int, group: int, limits: Limits, deadline: float) 
             return
         if left <= window:
             raise Silence(f"no answer within {limits.wall_s:g} s")
-        now = cpu_seconds(group)
+        now = cpu_seconds(lambda process, parent, session: session == group)
         if now is not None and before is not None and now - before < ASLEEP * window:
             raise Silence(f"it hangs: no answer, and nothing computed within {limits.idle_s:g} s")
         before = now
 
 
-def cpu_seconds(group: int) -> float | None:
-    """CPU time of all processes of a session so far; None where the system does not say."""
-    proc = Path("/proc")
-    if not (proc / "self" / "stat").exists():
+def cpu_seconds(belongs: Callable[[int, int, int], bool]) -> float | None:
+    """CPU time so far of the processes that belong, told by id, parent and session; None where nobody says."""
+    if not Path("/proc/self/stat").exists():  # not Linux
         return None
     ticks = 0
-    for folder in proc.iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        if int(fields[3]) == group:
-            ticks += int(fields[11]) + int(fields[12])
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            fields = path.read_text().rpartition(")")[2].split()
+            if belongs(int(path.parent.name), int(fields[1]), int(fields[3])):
+                ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
