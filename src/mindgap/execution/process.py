@@ -85,14 +85,17 @@ class WorkerProcess:
 
         A batch reports each of its items when it is done; the time limit then holds for each item.
         """
+        limits = self.spec.limits
+        if self.spec.device is not None:  # whoever waits for a device uses no CPU time
+            limits = replace(limits, idle_s=limits.wall_s)
         if not self._started:
             start = {"do": "start", "spec": self.spec.to_message(), "import_paths": self._import_paths}
-            limits = replace(self.spec.limits, wall_s=START_TIMEOUT_S)
-            answer = self._exchange(start, limits, Stage.LOAD, None, None)
+            starting = replace(limits, wall_s=START_TIMEOUT_S)
+            answer = self._exchange(start, starting, Stage.LOAD, None, None)
             if isinstance(answer, Death) or "result" not in answer:
                 return answer
             self._started = True
-        return self._exchange(request, self.spec.limits, Stage.LOAD, on_stage, on_item)
+        return self._exchange(request, limits, Stage.LOAD, on_stage, on_item)
 
     def _exchange(
         self,

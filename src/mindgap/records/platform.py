@@ -18,7 +18,8 @@ class Limits:
     memory_mb: int = 12_288
     """Private memory of the worker process."""
     idle_s: float = 120.0
-    """Wall-clock time without any computing, where the system can tell: nothing that sleeps so long wakes up."""
+    """Wall-clock time without any computing on the CPU, where the system can tell: nothing that sleeps so long wakes
+    up. It does not count for platforms with another device, which may be waited for."""
 
 
 @dataclass(frozen=True, slots=True)
