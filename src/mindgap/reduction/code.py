@@ -11,6 +11,7 @@ import torch
 from mindgap.program.convert import changed_inputs, returned
 from mindgap.program.graph import Node, NodeMeta, Ref, leaves, references
 from mindgap.program.inputs import copy_of
+from mindgap.reduction.simplicity import has_plain_strides
 from mindgap.reduction.spelling import dtype_name, is_named, literal, number, spell
 from mindgap.tracing.witness import Witness
 
@@ -102,7 +103,7 @@ def tensor_text(tensor: torch.Tensor, name: str, data: dict[str, torch.Tensor]) 
             return f"torch.full({tuple(tensor.shape)}, {_value(tensor.reshape(-1)[0])}{_dtype_text(tensor)})"
         data[name] = tensor
         return f'DATA["{name}"]'
-    if tensor.numel() and tensor.stride() == torch.empty(tensor.shape).stride():
+    if tensor.numel() and has_plain_strides(tensor):
         return f"torch.tensor({_nested(tensor)}{_dtype_text(tensor)})"
     if not tensor.numel():
         return f"torch.empty_strided({tuple(tensor.shape)}, {tuple(tensor.stride())}{_dtype_text(tensor)})"

@@ -12,7 +12,7 @@ from mindgap.program import ops
 from mindgap.program.graph import Constant, Node, digest
 from mindgap.records.tensors import TensorMeta
 from mindgap.reduction.cutting import Values
-from mindgap.reduction.simplicity import literal_arguments
+from mindgap.reduction.simplicity import has_plain_strides, literal_arguments
 from mindgap.tracing.extract import changed_leaves
 from mindgap.tracing.metas import with_metas
 from mindgap.tracing.witness import Witness
@@ -105,8 +105,9 @@ def dtypes(witness: Witness, values: Values) -> Iterator[Witness]:
 
 def layouts(witness: Witness, values: Values) -> Iterator[Witness]:
     """Contiguous inputs."""
-    if any(not tensor.is_contiguous() for tensor in witness.inputs):
-        found = with_metas(witness.with_inputs([tensor.contiguous() for tensor in witness.inputs]))
+    if not all(map(has_plain_strides, witness.inputs)):
+        plain = [tensor.clone(memory_format=torch.contiguous_format) for tensor in witness.inputs]
+        found = with_metas(witness.with_inputs(plain))
         if found is not None:
             yield found
 

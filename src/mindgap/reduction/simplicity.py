@@ -57,8 +57,14 @@ def simplicity(witness: Witness) -> Simplicity:
         attributes=sum(_attributes(node) for node in calls),
         digits=sum(digits(tensor) for tensor in tensors),
         dtypes=sum(PLAIN.get(tensor.dtype, 2) for tensor in tensors) + _dtype_literals(calls),
-        layouts=sum(not tensor.is_contiguous() for tensor in tensors),
+        layouts=sum(not has_plain_strides(tensor) for tensor in tensors),
     )
+
+
+def has_plain_strides(tensor: torch.Tensor) -> bool:
+    """Whether a tensor of this shape has these strides unless somebody asks for others; `is_contiguous` forgives
+    any stride of a dimension of size one."""
+    return tensor.stride() == torch.empty(tensor.shape, device="meta").stride()
 
 
 def digits(tensor: torch.Tensor) -> int:
