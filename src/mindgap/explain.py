@@ -259,11 +259,10 @@ def confirm(examiner: Examiner, witness: Witness) -> tuple[Examination, Symptom]
 
 
 def begin(examiner: Examiner, witness: Witness, path: Trace, symptom: Symptom) -> tuple[Witness, Symptom]:
-    """Where to begin reducing: the first operator that is wrong alone, otherwise the whole program."""
+    """Where to begin reducing: the first operator that is wrong alone, or neighbours together, or the whole program."""
     if len(path.steps) == 1:
         return witness, symptom
-    for culprit in path.culprits[:3]:
-        part = path.parts[culprit]
+    for part in [path.parts[culprit] for culprit in path.culprits[:3]] or filter(None, [path.together]):
         (values,) = capture(lambda shown: examiner.run(examiner.baseline, shown), witness, [part])
         alone = extract(witness, part, values)
         found = examiner.shows(alone, symptom, exactly=False)

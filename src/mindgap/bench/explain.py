@@ -40,9 +40,13 @@ def measure(
 
     With `within`, each case stands in the middle of a real program, and its operators must be found there.
     """
+    cases = _truth(folder)
+    unknown = [name for name in only if name not in cases]
+    if unknown:
+        raise UsageError(f"there is no case {unknown[0]} in {folder}", hint="give --only once for each name")
     todo = [
         (name, platform)
-        for name, truth in _truth(folder).items()
+        for name, truth in cases.items()
         for platform, right in truth["platforms"].items()
         if right == ["diverges"] and (not only or name in only) and (not platforms or platform in platforms)
     ]

@@ -11,6 +11,7 @@ from mindgap.records.verdict import Conclusion
 from mindgap.tracing.along import Along, errors_along, worth_showing
 from mindgap.tracing.examine import Examiner, Symptom
 from mindgap.tracing.extract import units
+from mindgap.tracing.neighbours import wrong_together
 from mindgap.tracing.own import Own, own_errors
 from mindgap.tracing.witness import Witness
 
@@ -46,6 +47,8 @@ class Trace:
     steps: tuple[Traced, ...]
     culprits: tuple[int, ...] = ()
     """Node ids of the operators that are wrong alone, the first suspect first."""
+    together: tuple[int, ...] = ()
+    """Where no operator is wrong alone: neighbours that are when they stand together."""
     note: str = ""
     """What kept the trace from saying more."""
     plain_runs: float = 0.0
@@ -81,8 +84,9 @@ def trace(
     )
     guilty = [step for step in steps if step.at_fault]
     culprits = tuple(step.node for step in _ranked(guilty, witness, along))
+    together = () if culprits or not runs else wrong_together(examiner, witness, symptom, tell)
     cost = (examiner.executed - before) / max(1, len(witness.program.nodes))
-    return Trace(steps, culprits, along.problem, cost, parts)
+    return Trace(steps, culprits, together, along.problem, cost, parts)
 
 
 def _step(node: Node, place: int, part: tuple[int, ...], own: Own, along: Along, symptom: Symptom) -> Traced:
