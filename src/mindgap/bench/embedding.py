@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from mindgap.corpus.inputs import of_program
 from mindgap.corpus.shipped import FOLDER
+from mindgap.errors import UsageError
 from mindgap.program import codec
 from mindgap.program.graph import Argument, Node, Ref
 from mindgap.records.tensors import TensorMeta
+from mindgap.tracing.examine import Examiner
 from mindgap.tracing.extract import merged
 from mindgap.tracing.metas import with_metas
 from mindgap.tracing.witness import Witness
@@ -28,6 +30,20 @@ def host(number: int) -> Witness:
     """A real program with weights and inputs."""
     program, constants = codec.load(FOLDER / f"{HOSTS[number % len(HOSTS)]}.mgp")
     return Witness(program, constants, tuple(of_program(program, 0)))
+
+
+def fitting_host(number: int, examiner: Examiner) -> Witness:
+    """The first from this number on that the platform runs without a difference of its own."""
+    for place in range(number, number + len(HOSTS)):
+        name = (examiner.platform.name, HOSTS[place % len(HOSTS)])
+        if name not in _FITTING:
+            _FITTING[name] = examiner.examine(host(place)).symptom is None
+        if _FITTING[name]:
+            return host(place)
+    raise UsageError(f"{examiner.platform.name} has differences of its own in all of {', '.join(HOSTS)}")
+
+
+_FITTING: dict[tuple[str, str], bool] = {}
 
 
 def embedded(case: Witness, around: Witness) -> tuple[Witness, frozenset[int]]:

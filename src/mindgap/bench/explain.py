@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mindgap.bench.embedding import HOSTS, embedded, host
+from mindgap.bench.embedding import HOSTS, embedded, fitting_host
 from mindgap.bench.measurement import Measurement, median
 from mindgap.bench.side_by_side import Row, make_rows
 from mindgap.errors import MindgapError, ModelError, UsageError
@@ -20,6 +20,7 @@ from mindgap.platforms.config import load_config
 from mindgap.platforms.registry import resolve
 from mindgap.reduction.reducer import Budget
 from mindgap.reduction.simplicity import simplicity
+from mindgap.tracing.examine import Examiner
 from mindgap.tracing.witness import Witness
 
 FEW: Final = 3
@@ -114,9 +115,9 @@ def _explained_within(
     case = Witness.of(subject)
     if case is None:
         raise ModelError("the case cannot be exported", cause=subject.export_failure)
-    whole, own = embedded(case, host(place))
     config = load_config(None)
     spec = resolve(platform, config)
+    whole, own = embedded(case, fitting_host(place, Examiner(pool, resolve("eager", config), spec)))
     found = explain_witness(pool, path.stem, whole, spec, config, target, Budget(budget_s), lambda who, what: None)
     return found, own
 

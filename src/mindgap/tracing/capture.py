@@ -66,22 +66,20 @@ class _Plan:
             return replace(program, nodes=tuple(nodes), outputs=outputs, example=())
         fresh = max((item.id for item in (*program.given(), *program.nodes)), default=0) + 1
         copies = {key: fresh + number for number, key in enumerate(keys)}
+        due: dict[int, list[tuple[int, int]]] = {}
+        for key in keys:
+            due.setdefault(self._first_place(key), []).append(key)
         nodes = []
-        left = set(copies)
-        for place, node in enumerate([*program.nodes, None]):
-            due = [key for key in copies if self.versions[place] == key[1] and self._is_due(place)]
-            nodes += [Node(copies[key], CLONE, (Ref(key[0]),)) for key in due]
-            left -= set(due)
-            if node is None or not left:  # what comes later may be what eager refuses
-                break
-            nodes.append(node)
+        for place in range(max(due) + 1):  # what comes later may be what eager refuses
+            nodes += [Node(copies[key], CLONE, (Ref(key[0]),)) for key in due.get(place, ())]
+            nodes += program.nodes[place : place + 1] if place < max(due) else ()
         outputs = tuple(Ref(copies[key]) for key in keys)
         return replace(program, nodes=tuple(nodes), outputs=outputs, example=())
 
-    def _is_due(self, place: int) -> bool:
-        """The last moment before the next write, so that the value exists."""
-        last = place == len(self.program.nodes)
-        return last or self.versions[place + 1] != self.versions[place]
+    def _first_place(self, key: tuple[int, int]) -> int:
+        """Where a value of a time can be seen first: when it was made, and so many writes were."""
+        identity, version = key
+        return max(self.versions.index(version), self.places.get(identity, -1) + 1)
 
     def value(self, key: tuple[int, int], item: NamedTensor) -> Value:
         """A captured value in its own layout; a number where the node gives one."""
