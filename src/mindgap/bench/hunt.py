@@ -64,7 +64,7 @@ def measure(tell: Callable[[str, str], None], variants: int = 400, seed: int = 0
             with _cores(jobs):
                 rates.append(_campaign(names, variants, seed, jobs))
     pairs = list(zip(rates[::2], rates[1::2]))
-    one, two = sorted(pairs, key=lambda pair: pair[1].per_second)[len(pairs) // 2]  # the median round
+    one, two = sorted(pairs, key=lambda pair: pair[1].per_second)[(len(pairs) - 1) // 2]  # the median round
     nodes = sum(len(base.program.nodes) for base in bases) / len(bases)
     cpu_ms = 1000 * two.cpu_s / two.variants
     scaling = statistics.median(pair[1].per_second / pair[0].per_second for pair in pairs)
