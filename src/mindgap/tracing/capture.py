@@ -70,9 +70,10 @@ class _Plan:
         for key in keys:
             due.setdefault(self._first_place(key), []).append(key)
         nodes = []
-        for place in range(max(due) + 1):  # what comes later may be what eager refuses
+        last = max(due)  # what comes later may be what eager refuses
+        for place in range(last + 1):
             nodes += [Node(copies[key], CLONE, (Ref(key[0]),)) for key in due.get(place, ())]
-            nodes += program.nodes[place : place + 1] if place < max(due) else ()
+            nodes += program.nodes[place : min(place + 1, last)]
         outputs = tuple(Ref(copies[key]) for key in keys)
         return replace(program, nodes=tuple(nodes), outputs=outputs, example=())
 

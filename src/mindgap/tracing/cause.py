@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from mindgap.records.outcome import Status
+from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Conclusion, Kind
 from mindgap.tracing.examine import Examination, Examiner, Symptom
 from mindgap.tracing.experiments import (
@@ -74,7 +74,8 @@ def _before_failure(examiner: Examiner, witness: Witness, found: Examination) ->
     """The cause of a wrong value that the last operator was fed with, where it fails because of that."""
     program = witness.program
     *first, last = units(program)
-    if found.candidate.ok or not found.eager.ok or not first:
+    at_run = not found.candidate.ok and found.candidate.stage is Stage.RUN  # no value can make a conversion fail
+    if not at_run or not found.eager.ok or not first:
         return None
     given = dict(zip((item.id for item in program.inputs), witness.inputs))
     before = extract(witness, {member for part in first for member in part}, given)

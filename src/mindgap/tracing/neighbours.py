@@ -26,7 +26,7 @@ def wrong_together(
         parts = neighbourhoods(witness.program, generations)
         if not 1 < len(parts) <= MOST_UNITS:
             return ()
-        found = errors_of(examiner, witness, parts, tell)
+        found = errors_of(examiner, witness, parts, "neighbours", tell)
         guilty = [part for part, own in found.items() if own.symptom and symptom.fits(own.symptom, exactly=False)]
         if guilty:
             return min(guilty, key=len)

@@ -42,18 +42,19 @@ class Own:
 
 def own_errors(examiner: Examiner, witness: Witness, tell: Callable[[str], None] = lambda what: None) -> dict[int, Own]:
     """By node id of each operator: what it shows alone."""
-    return {part[0]: own for part, own in errors_of(examiner, witness, units(witness.program), tell).items()}
+    parts = units(witness.program)
+    return {part[0]: own for part, own in errors_of(examiner, witness, parts, "operators", tell).items()}
 
 
 def errors_of(
-    examiner: Examiner, witness: Witness, parts: Sequence[tuple[int, ...]], tell: Callable[[str], None]
+    examiner: Examiner, witness: Witness, parts: Sequence[tuple[int, ...]], called: str, tell: Callable[[str], None]
 ) -> dict[tuple[int, ...], Own]:
     """What each of these parts of a program shows on its own."""
     found: dict[tuple[int, ...], Own] = {}
     for captured in windows(witness.program, parts, most_units=len(parts)):
         values = _values(examiner, witness, captured)  # one run of the program up to here
         for window in windows(witness.program, captured):
-            tell(f"parts {len(found) + 1} to {len(found) + len(window)} of {len(parts)}, each alone")
+            tell(f"{called} {len(found) + 1} to {len(found) + len(window)} of {len(parts)}, each alone")
             alone = {part: extract(witness, part, values[part]) for part in window if part in values}
             found |= {part: Own(problem=UNREACHED) for part in window if part not in alone}
             if alone:
