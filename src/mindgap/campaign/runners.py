@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 
+from mindgap.campaign.plan import BASELINE
 from mindgap.execution.batch import Job, Question, Trial, verdict_from
 from mindgap.execution.careful import Careful
 from mindgap.execution.pool import Pool
@@ -44,7 +45,8 @@ class LocalRunner:
             }
 
         def accept(number: int, result: dict[str, Any], alone: bool) -> bool:
-            trial = Trial.from_message({"platform": self._platform, "here": True, **result})
+            here = self._platform == BASELINE
+            trial = Trial.from_message({"platform": self._platform, "here": here, **result})
             if trial.status is Status.OOM and not alone:  # others may have eaten the memory
                 return False
             done(number, trial)

@@ -1,6 +1,6 @@
-"""Platforms in processes of their own.
+"""Transport: cases to worker processes, answers back.
 
-In: a subject (model, weights, inputs) and a platform. Out: an outcome, whatever happens: a crash, a
-hang, a full memory and a half-written answer are outcomes with a stage. Guarantee: the next request is
-unaffected, and no process outlives its parent.
+In: a task (a function that a worker runs) and its request. Out: the answer, or how the worker died; a crash, a hang, a
+full memory and a half-written answer are values. Guarantee: the next request is unaffected, and no process
+outlives its parent. Nothing here knows what a task does.
 """

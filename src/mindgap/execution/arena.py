@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import mmap
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -12,7 +14,8 @@ import numpy as np
 import torch
 
 from mindgap.errors import MindgapError, NoSpace
-from mindgap.records.tensors import DTYPES, TensorMeta, byte_view, with_stride
+from mindgap.records.outcome import Outcome, StoredTensor
+from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, TensorMeta, byte_view, with_stride
 
 Entry: TypeAlias = tuple[TensorMeta, int]
 """Where a tensor lies in the file: what it is, and its offset."""
@@ -20,11 +23,11 @@ Entry: TypeAlias = tuple[TensorMeta, int]
 ALIGNMENT: Final = 64  # of the vector loads that kernels use
 
 
-def write(path: Path, tensors: Sequence[torch.Tensor]) -> list[Entry]:
+def write(path: Path, tensors: Sequence[torch.Tensor]) -> tuple[Entry, ...]:
     """Write tensors one after the other; their entries tell how to read them back."""
     entries: list[Entry] = []
     try:
-        with path.open("xb") as file:
+        with path.open("wb") as file:
             for tensor in tensors:
                 offset = -(-file.tell() // ALIGNMENT) * ALIGNMENT
                 file.seek(offset)
@@ -39,7 +42,7 @@ def write(path: Path, tensors: Sequence[torch.Tensor]) -> list[Entry]:
                 hint="free some space, or set MINDGAP_SCRATCH to a directory that has more",
             ) from error
         raise
-    return entries
+    return tuple(entries)
 
 
 def read(path: Path, entries: Sequence[Entry]) -> list[torch.Tensor]:
@@ -51,6 +54,37 @@ def read(path: Path, entries: Sequence[Entry]) -> list[torch.Tensor]:
         mapping = mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     buffer = np.frombuffer(mapping, dtype=np.uint8)
     return [_view(buffer, meta, offset) for meta, offset in entries]
+
+
+def store(path: Path, outputs: Sequence[NamedTensor]) -> tuple[StoredTensor, ...]:
+    """Write the outputs of a run."""
+    entries = write(path, [item.tensor for item in outputs])
+    return tuple(StoredTensor(item.name, *entry, item.stride) for item, entry in zip(outputs, entries))
+
+
+def opened(outcome: Outcome) -> Outcome:
+    """The outcome with its outputs mapped into memory; they stay there when the file is removed."""
+    if not outcome.file or outcome.outputs:
+        return outcome
+    tensors = read(Path(outcome.file), [(item.meta, item.offset) for item in outcome.stored])
+    named = tuple(NamedTensor(item.name, tensor, item.stride) for item, tensor in zip(outcome.stored, tensors))
+    return replace(outcome, outputs=named)
+
+
+def discarded(outcome: Outcome) -> Outcome:
+    """The outcome after its file was removed."""
+    if outcome.file:
+        Path(outcome.file).unlink(missing_ok=True)
+    return replace(outcome, file="", stored=())
+
+
+def digest_of(outputs: Sequence[NamedTensor]) -> str:
+    """32 hex digits that are the same exactly when `same_outputs` holds."""
+    content = hashlib.blake2b(digest_size=16)
+    for item in outputs:
+        content.update(repr((item.name, DTYPE_NAMES[item.tensor.dtype], tuple(item.tensor.shape))).encode())
+        content.update(byte_view(item.tensor).numpy().data)
+    return content.hexdigest()
 
 
 def tensor_of(values: bytes, meta: TensorMeta) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Messages on a pipe: a header with the length, then msgpack."""
+"""Messages on a pipe: a header with the length, then msgpack of a typed record."""
 
 from __future__ import annotations
 
@@ -6,12 +6,72 @@ import os
 import select
 import struct
 import time
-from typing import Any, Final
+from typing import Final
 
-from mindgap.program.codec import pack, unpack
+import msgspec
+
+from mindgap.records.outcome import Stage
+from mindgap.records.platform import PlatformSpec
 
 MAGIC: Final = b"MGAP"
 _HEADER: Final = struct.Struct("<4sI")
+
+
+class Start(msgspec.Struct, frozen=True, tag=True):
+    """To a worker: become this platform."""
+
+    spec: PlatformSpec
+    import_paths: tuple[str, ...]
+
+
+class Ask(msgspec.Struct, frozen=True, tag=True):
+    """To a worker: run this task."""
+
+    task: str
+    """`module:function`."""
+    request: bytes
+
+
+class Reached(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: a stage begins; if the process dies, it died there."""
+
+    stage: Stage
+
+
+class Item(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: one more result of a task that has many."""
+
+    result: bytes
+
+
+class Answer(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: the task is done."""
+
+    result: bytes
+    resident_mb: int
+    """Memory that the worker holds now."""
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: the task raised a MindgapError."""
+
+    kind: str
+    what: str
+    where: str | None
+    cause: str | None
+    hint: str | None
+
+
+class Broken(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: the task raised anything else."""
+
+    message: str
+    traceback: str
+
+
+Message = Start | Ask | Reached | Item | Answer | Refused | Broken
+_DECODER: Final = msgspec.msgpack.Decoder(Message)
+_ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class BrokenAnswer(Exception):
@@ -22,15 +82,15 @@ class Silence(Exception):
     """Nothing arrived before the deadline."""
 
 
-def send(descriptor: int, message: Any) -> None:
+def send(descriptor: int, message: Message) -> None:
     """Write one message."""
-    body = pack(message)
+    body = _ENCODER.encode(message)
     data = memoryview(_HEADER.pack(MAGIC, len(body)) + body)
     while data:
         data = data[os.write(descriptor, data) :]
 
 
-def receive(descriptor: int, deadline: float | None = None) -> Any:
+def receive(descriptor: int, deadline: float | None = None) -> Message | None:
     """The next message; None when the other side closed the pipe between two messages."""
     header = _read(descriptor, _HEADER.size, deadline)
     if not header:
@@ -44,8 +104,8 @@ def receive(descriptor: int, deadline: float | None = None) -> Any:
     if len(body) < size:
         raise BrokenAnswer(f"{len(body)} of {size} bytes arrived")
     try:
-        return unpack(bytes(body))
-    except Exception as error:
+        return _DECODER.decode(body)
+    except msgspec.MsgspecError as error:
         raise BrokenAnswer(f"the message cannot be read: {error}") from error
 
 

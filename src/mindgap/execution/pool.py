@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from mindgap import errors
-from mindgap.corpus.build_model import BuiltModel
-from mindgap.corpus.registry import Offer
-from mindgap.errors import MindgapError, PlatformUnavailable
-from mindgap.execution import arena
-from mindgap.execution.process import Death, WorkerProcess
+from mindgap.errors import MindgapError
+from mindgap.execution.frames import Answer, Ask, Broken, Refused
+from mindgap.execution.process import Death, Reply, WorkerProcess
 from mindgap.execution.scratch import Scratch
-from mindgap.execution.subject import Subject
-from mindgap.records.outcome import Outcome, Ran, Stage, Status
-from mindgap.records.platform import PlatformSpec, Probe
-from mindgap.records.source import Source
-from mindgap.records.tensors import NamedTensor
+from mindgap.execution.tasks import Task
+from mindgap.records.outcome import Stage
+from mindgap.records.platform import PlatformSpec
 
 KILLED_TRIES: Final = 4
-"""A worker that was killed from outside says nothing of what it did; so many in a row do (lack of memory)."""
+"""A worker that was killed from outside says nothing about what it did; after so many in a row, memory ran out."""
 
+Q = TypeVar("Q")
+A = TypeVar("A")
 T = TypeVar("T")
 R = TypeVar("R")
 
-HOST = PlatformSpec(name="host", adapter="mindgap.platforms.eager:Eager")
-"""The worker that loads models and surveys them: plain eager on this machine."""
+HOST: Final = PlatformSpec(name="host", adapter="")
+"""A worker of this interpreter that hosts no platform: it loads models, makes variants and judges."""
 
 
 class WorkerDied(MindgapError):
@@ -41,8 +37,16 @@ class WorkerDied(MindgapError):
         self.death = death
 
 
+class TaskFailed(RuntimeError):
+    """A task raised something that is not a MindgapError: a bug, with the worker's traceback."""
+
+    def __init__(self, broken: Broken) -> None:
+        super().__init__(broken.traceback)
+        self.message = broken.message
+
+
 class Pool:
-    """Workers by platform name. Use it as a context manager; it can serve many checks."""
+    """Workers by the name of their spec. Use it as a context manager; it can serve many requests."""
 
     def __init__(self, import_paths: Sequence[str] = ()) -> None:
         self.scratch = Scratch()
@@ -81,193 +85,76 @@ class Pool:
         with self._lock:
             self._worker(spec)
 
-    def build(self, source: Source, inputs_file: str | None = None) -> Subject:
-        """Load and export a model in a worker; raises what a user did wrong."""
-        request = {
-            "do": "build",
-            "source": asdict(source),
-            "inputs_file": inputs_file,
-            "file": str(self.scratch.new_file("subject")),
-        }
-        return Subject.from_message(self._demand(HOST, request, f"loading {source.spec}"))
-
-    def offers(self, worker: PlatformSpec, library: str) -> list[Offer]:
-        """What a library offers, asked in a worker: importing it may fail in any way."""
-        rows = self._demand(worker, {"do": "offers", "library": library}, f"asking {library}")
-        return [Offer(**row) for row in rows]
-
-    def build_model(self, worker: PlatformSpec, source: Source, folder: Path) -> tuple[BuiltModel, int] | Death:
-        """Make one model of the corpus in this worker, which may die of it; and what memory the worker holds."""
-        answer = self._ask(worker, {"do": "build_model", "source": asdict(source), "folder": str(folder)})
-        if isinstance(answer, Death):
-            return answer
-        if "refused" in answer:
-            raise _error_from(answer["refused"])
-        if "internal" in answer:
-            return Death(Status.ERROR, answer["message"], Stage.LOAD, answer["internal"])
-        return BuiltModel.from_message(answer["result"]["built"]), int(answer["result"]["resident_mb"])
-
-    def replay(self, worker: PlatformSpec, source: Source, path: Path) -> tuple[str, int]:
-        """What differs between a stored program and its source; and what memory the worker holds."""
-        answer = self._demand(worker, {"do": "replay", "source": asdict(source), "path": str(path)}, source.spec)
-        return str(answer["different"]), int(answer["resident_mb"])
-
-    def retire(self, worker: PlatformSpec) -> None:
+    def retire(self, spec: PlatformSpec) -> None:
         """End a worker that is not asked anything; the next request starts another."""
         with self._lock:
-            found = self._workers.pop(worker.name, None)
+            found = self._workers.pop(spec.name, None)
         if found is not None:
             found.kill()
 
-    def survey(self, subject: Subject, runs: int) -> tuple[dict[str, Any], list[Any]] | Death:
-        """The reference, noise floor and hazards of a subject, as `Survey.from_message` wants them."""
-        file = self.scratch.new_file("survey")
-        request = {"do": "survey", "subject": subject.to_message(), "runs": runs, "file": str(file)}
-        answer = self._ask(HOST, request)
-        if isinstance(answer, Death):
-            return answer
-        if "result" not in answer:
-            refused = answer.get("refused")
-            text = refused["what"] if refused else answer["message"]
-            return Death(Status.ERROR, text, Stage.RUN, answer["log_tail"])
-        result = answer["result"]
-        return result["survey"], self._fetch(file, result["entries"])
-
-    def probe(self, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
-        """Ask platforms about themselves: together in one process, alone after a crash."""
-        found: dict[str, Probe] = {}
-        groups: dict[str, list[PlatformSpec]] = {}
-        for spec in specs:
-            groups.setdefault(repr((spec.python, sorted(spec.env.items()))), []).append(spec)
-        for key, members in groups.items():
-            first = members[0]
-            host = replace(HOST, name=f"probe {key}", python=first.python, env=first.env)
-            found |= self._probe_together(host, members)
-        return found
-
-    def require(self, spec: PlatformSpec) -> Probe:
-        """Ask a platform in its own worker whether it can be used; raises with the reason if not."""
-        probe = self._probe_together(spec, [spec])[spec.name]
-        if not probe.available:
-            raise PlatformUnavailable(
-                f"platform {spec.name} cannot be used here", cause=probe.reason, hint=spec.install
-            )
-        return probe
-
-    def run(
+    def ask(
         self,
         spec: PlatformSpec,
-        subject: Subject,
-        program_only: bool = False,
-        runs: int = 2,
+        task: Task[Q, A],
+        request: Q,
         on_stage: Callable[[Stage], None] | None = None,
-    ) -> Outcome:
-        """What a platform does with a subject."""
-        file = self.scratch.new_file("outputs")
-        request = {
-            "do": "run",
-            "subject": subject.to_message(),
-            "program_only": program_only,
-            "runs": runs,
-            "file": str(file),
-        }
-        answer = self._ask(spec, request, on_stage)
-        if isinstance(answer, Death):
-            file.unlink(missing_ok=True)
-            return Outcome(spec.name, answer.status, answer.stage, answer.message, answer.log_tail)
-        if "refused" in answer:
-            raise _error_from(answer["refused"])
-        if "internal" in answer:
-            return Outcome(spec.name, Status.ERROR, Stage.LOAD, answer["message"], answer["internal"])
-        return self._outcome(spec, answer["result"], answer["log_tail"], file)
+        on_item: Callable[[A], None] | None = None,
+    ) -> A | Death:
+        """The answer of a task, or how the worker died; raises what the task raised.
 
-    def batch(self, spec: PlatformSpec, request: Mapping[str, Any], on_item: Callable[[int, Any], None]) -> int | Death:
-        """Have many items done in one request; says how much memory (MB) the worker has come to hold."""
-        answer = self._ask(spec, request, on_item=on_item)
-        if isinstance(answer, Death):
-            return answer
-        if "refused" in answer:
-            raise _error_from(answer["refused"])
-        if "internal" in answer:
-            raise RuntimeError(answer["internal"])
-        return int(answer["result"]["resident_mb"])
+        A worker that was killed from outside is asked again, unless the task has many results: then the caller knows
+        which of them are missing.
+        """
 
-    def open_stream(self, worker: PlatformSpec, recipe: Mapping[str, Any]) -> int:
-        """Load the programs that variants are made from; raises what is wrong with them."""
-        return int(self._demand(worker, {"do": "open_stream", "recipe": dict(recipe)}, "loading the corpus"))
+        def take(data: bytes) -> None:
+            if on_item is not None:
+                on_item(task.decode_answer(data))
 
-    def stream(
-        self,
-        worker: PlatformSpec,
-        recipe: Mapping[str, Any],
-        numbers: Sequence[int],
-        on_item: Callable[[int, Any], None],
-    ) -> Death | None:
-        """Have these variants made; None when all came."""
-        request = {"do": "stream", "recipe": dict(recipe), "numbers": list(numbers)}
-        ended = self.batch(worker, request, on_item)
-        return ended if isinstance(ended, Death) else None
-
-    def _outcome(self, spec: PlatformSpec, result: Mapping[str, Any], log: str, file: Path) -> Outcome:
-        status = Status(result["status"])
-        outputs: tuple[NamedTensor, ...] = ()
-        if status is Status.OK:
-            described = result["outputs"]
-            tensors = self._fetch(file, [entry for _, entry, _ in described])
-            outputs = tuple(NamedTensor(name, tensor, stride) for (name, _, stride), tensor in zip(described, tensors))
-        return Outcome(
-            platform=spec.name,
-            status=status,
-            stage=Stage(result["stage"]),
-            message=result["message"],
-            log_tail="" if status is Status.OK else log,
-            outputs=outputs,
-            ran=Ran(result["ran"]) if result.get("ran") else None,
-            note=result.get("note", ""),
-            stable=result.get("stable"),
-            seconds=result["seconds"],
-        )
-
-    def _fetch(self, file: Path, entries: Sequence[arena.Entry]) -> list[Any]:
-        tensors = arena.read(file, entries)
-        file.unlink()  # the mapping keeps the content
-        return tensors
-
-    def _probe_together(self, host: PlatformSpec, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
-        for _ in range(KILLED_TRIES):
-            answer = self._ask(host, {"do": "probe", "specs": [spec.to_message() for spec in specs]})
-            if not (isinstance(answer, Death) and answer.outside):
+        for _ in range(1 if task.is_stream else KILLED_TRIES):
+            reply = self._exchange(spec, Ask(task.name, task.encode(request)), on_stage, take)
+            if not (isinstance(reply, Death) and reply.outside) or self.interrupted:
                 break
-        if not isinstance(answer, Death) and "result" in answer:
-            return {spec.name: _probe(item) for spec, item in zip(specs, answer["result"])}
-        if len(specs) > 1:
-            return {name: p for spec in specs for name, p in self._probe_together(host, [spec]).items()}
-        reason = answer.message if isinstance(answer, Death) else answer.get("message", "it cannot be asked")
-        return {specs[0].name: Probe(available=False, reason=reason)}
+        if isinstance(reply, Death):
+            return reply
+        if isinstance(reply, Refused):
+            raise _error_of(reply)
+        if isinstance(reply, Broken):
+            raise TaskFailed(reply)
+        return None if task.is_stream else task.decode_answer(reply.result)  # type: ignore[return-value]
 
-    def _demand(self, spec: PlatformSpec, request: Mapping[str, Any], doing: str) -> Any:
-        answer = self._ask(spec, request)
+    def demand(self, spec: PlatformSpec, task: Task[Q, A], request: Q, doing: str) -> A:
+        """The answer of a task; raises when the worker dies of it."""
+        answer = self.ask(spec, task, request)
         if isinstance(answer, Death):
             raise WorkerDied(doing, answer)
-        if "refused" in answer:
-            raise _error_from(answer["refused"])
-        if "internal" in answer:
-            raise RuntimeError(answer["internal"])
-        return answer["result"]
+        return answer
 
-    def _ask(
+    def resident_mb(self, spec: PlatformSpec) -> int:
+        """Memory that a worker held when it last answered; 0 when there is none."""
+        worker = self._workers.get(spec.name)
+        return 0 if worker is None or not worker.alive else worker.resident_mb
+
+    def log_tail(self, spec: PlatformSpec) -> str:
+        """What a worker printed since it was last asked."""
+        worker = self._workers.get(spec.name)
+        return "" if worker is None else worker.log_tail()
+
+    def _exchange(
         self,
         spec: PlatformSpec,
-        request: Mapping[str, Any],
-        on_stage: Callable[[Stage], None] | None = None,
-        on_item: Callable[[int, Any], None] | None = None,
-    ) -> dict[str, Any] | Death:
+        request: Ask,
+        on_stage: Callable[[Stage], None] | None,
+        on_item: Callable[[bytes], None],
+    ) -> Reply:
         with self._lock:
             lock = self._locks.setdefault(spec.name, threading.Lock())
         with lock:
             with self._lock:
                 worker = self._worker(spec)
-            return worker.ask(request, on_stage, on_item)
+            reply = worker.ask(request, on_stage, on_item)
+            if isinstance(reply, Answer):
+                worker.resident_mb = reply.resident_mb
+            return reply
 
     def _worker(self, spec: PlatformSpec) -> WorkerProcess:
         worker = self._workers.get(spec.name)
@@ -285,14 +172,10 @@ def in_parallel(jobs: int, work: Callable[[T], R], items: Sequence[T]) -> list[R
         executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _probe(item: Mapping[str, Any]) -> Probe:
-    return Probe(**{**item, "dtypes": tuple(item["dtypes"])})
-
-
-def _error_from(row: Mapping[str, Any]) -> MindgapError:
-    """The error that a worker refused with, of the same type."""
-    kind = getattr(errors, row["type"], MindgapError)
-    error = kind(row["what"], where=row["where"], cause=row["cause"], hint=row["hint"])
+def _error_of(refused: Refused) -> MindgapError:
+    """The error that a task raised, of the same type."""
+    kind = getattr(errors, refused.kind, MindgapError)
+    error = kind(refused.what, where=refused.where, cause=refused.cause, hint=refused.hint)
     assert isinstance(error, MindgapError)
     return error
 

@@ -8,11 +8,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
-from mindgap.execution.frames import BrokenAnswer, Silence, receive, send
+from mindgap.execution.frames import (
+    Answer,
+    Ask,
+    Broken,
+    BrokenAnswer,
+    Item,
+    Message,
+    Reached,
+    Refused,
+    Silence,
+    Start,
+    receive,
+    send,
+)
 from mindgap.execution.pulse import await_message
 from mindgap.execution.scratch import Scratch
 from mindgap.records.outcome import Stage, Status
@@ -44,6 +57,9 @@ class Death:
     """Ended by SIGKILL, which no program sends to itself: by the kernel for lack of memory, or by somebody."""
 
 
+Reply = Answer | Refused | Broken | Death
+
+
 class WorkerProcess:
     """One long-lived process that hosts one platform."""
 
@@ -72,69 +88,71 @@ class WorkerProcess:
             os.close(request_read)
             os.close(answer_write)
         self.alive = True
+        self.resident_mb = 0
+        """Memory that it held when it last answered."""
         self._import_paths = import_paths
         self._started = False
+        self._mark = 0
+        """Where the log of the request at hand begins."""
 
     def ask(
         self,
-        request: Mapping[str, Any],
+        request: Ask,
         on_stage: Callable[[Stage], None] | None = None,
-        on_item: Callable[[int, Any], None] | None = None,
-    ) -> dict[str, Any] | Death:
+        on_item: Callable[[bytes], None] | None = None,
+    ) -> Reply:
         """Send a request and wait for its answer, or for the worker's death.
 
-        A batch reports each of its items when it is done; the time limit then holds for each item.
+        A task with many results reports each when it is done; the time limit then holds for each of them.
         """
         limits = self.spec.limits
         if self.spec.device is not None:  # whoever waits for a device uses no CPU time
             limits = replace(limits, idle_s=limits.wall_s)
         if not self._started:
-            start = {"do": "start", "spec": self.spec.to_message(), "import_paths": self._import_paths}
-            starting = replace(limits, wall_s=START_TIMEOUT_S)
-            answer = self._exchange(start, starting, Stage.LOAD, None, None)
-            if isinstance(answer, Death) or "result" not in answer:
+            start = Start(self.spec, tuple(self._import_paths))
+            answer = self._exchange(start, replace(limits, wall_s=START_TIMEOUT_S), None, None)
+            if not isinstance(answer, Answer):
                 return answer
             self._started = True
-        return self._exchange(request, limits, Stage.LOAD, on_stage, on_item)
+        return self._exchange(request, limits, on_stage, on_item)
 
     def _exchange(
         self,
-        request: Mapping[str, Any],
+        request: Message,
         limits: Limits,
-        stage: Stage,
         on_stage: Callable[[Stage], None] | None,
-        on_item: Callable[[int, Any], None] | None,
-    ) -> dict[str, Any] | Death:
-        mark = self._log_size() if self._started else 0  # an interpreter may fail before it is first asked
+        on_item: Callable[[bytes], None] | None,
+    ) -> Reply:
+        stage = Stage.LOAD
+        self._mark = self._log_size() if self._started else 0  # an interpreter may fail before it is first asked
         deadline = time.monotonic() + limits.wall_s
         try:
-            send(self._requests, dict(request))
+            send(self._requests, request)
             while True:
                 await_message(self._answers, self._process.pid, limits, deadline)
                 message = receive(self._answers, deadline)
                 if message is None:
-                    return self._bury(stage, mark)
-                if "stage" in message:
-                    stage = Stage(message["stage"])
+                    return self._bury(stage)
+                if isinstance(message, Reached):
+                    stage = message.stage
                     if on_stage is not None:
                         on_stage(stage)
-                    continue
-                if "item" in message:
+                elif isinstance(message, Item):
                     stage, deadline = Stage.LOAD, time.monotonic() + limits.wall_s
                     if on_item is not None:
-                        on_item(message["item"], message["result"])
-                    continue
-                self._trim_log()
-                answer: dict[str, Any] = message["answer"]
-                return {**answer, "log_tail": self._log_since(mark)}
+                        on_item(message.result)
+                elif isinstance(message, Answer | Refused | Broken):
+                    return message
+                else:
+                    raise BrokenAnswer(f"a worker does not send {type(message).__name__}")
         except Silence as error:
             self.kill()
-            return Death(Status.TIMEOUT, str(error), stage, self._log_since(mark))
+            return Death(Status.TIMEOUT, str(error), stage, self.log_tail())
         except BrokenAnswer as error:
             self.kill()
-            return Death(Status.CRASH, f"half-written answer: {error}", stage, self._log_since(mark))
+            return Death(Status.CRASH, f"half-written answer: {error}", stage, self.log_tail())
         except BrokenPipeError:
-            return self._bury(stage, mark)
+            return self._bury(stage)
         except BaseException:  # Ctrl-C while waiting: the worker's answer would be out of step
             self.kill()
             raise
@@ -156,12 +174,12 @@ class WorkerProcess:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
 
-    def _bury(self, stage: Stage, mark: int) -> Death:
+    def _bury(self, stage: Stage) -> Death:
         try:
             code = self._process.wait(timeout=5.0)
         except subprocess.TimeoutExpired:
             code = None  # closed its pipe, but lives on
-        log = self._log_since(mark)
+        log = self.log_tail()
         self.kill()
         status, message = _cause_of_death(code, self.spec, log)
         return Death(status, message, stage, log, outside=code == -signal.SIGKILL)
@@ -169,15 +187,15 @@ class WorkerProcess:
     def _log_size(self) -> int:
         return self._log.stat().st_size if self._log.exists() else 0
 
-    def _log_since(self, mark: int) -> str:
+    def log_tail(self) -> str:
+        """What the worker printed since it was last asked, as far as it is kept; a long log is cut off."""
         with self._log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(min(mark, size), size - LOG_TAIL_BYTES))
-            return file.read().decode(errors="replace").strip()
-
-    def _trim_log(self) -> None:
-        if self._log_size() > LOG_LIMIT_BYTES:
+            file.seek(max(min(self._mark, size), size - LOG_TAIL_BYTES))
+            tail = file.read().decode(errors="replace").strip()
+        if size > LOG_LIMIT_BYTES:
             os.truncate(self._log, 0)
+        return tail
 
 
 def _cause_of_death(code: int | None, spec: PlatformSpec, log: str) -> tuple[Status, str]:

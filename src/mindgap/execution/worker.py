@@ -1,6 +1,6 @@
 """The process in which one platform lives: `python -m mindgap.execution.worker REQUESTS ANSWERS`.
 
-It needs torch, numpy and msgpack, nothing else. Requests and answers travel on two pipes of their own, so
+It needs torch, numpy, msgpack and msgspec, nothing else. Requests and answers travel on two pipes of their own, so
 whatever a runtime prints goes to the log and never into an answer.
 """
 
@@ -29,7 +29,7 @@ def main() -> None:
 
     server = Server(report=lambda message: send(answers, message))
     while (message := receive(requests)) is not None:
-        send(answers, {"answer": server.serve(message)})
+        send(answers, server.serve(message))
 
 
 def _guard(requests: int) -> None:

@@ -1,4 +1,4 @@
-"""What one platform did with one program: a value, whatever happened."""
+"""What one platform did with one case: a value, whatever happened."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from mindgap.records.tensors import NamedTensor
+from mindgap.records.tensors import NamedTensor, TensorMeta
 
 
 class Stage(str, Enum):
-    """How far a program came on a platform."""
+    """How far a case came on a platform."""
 
     LOAD = "load"
     EXPORT = "export"
@@ -43,8 +43,22 @@ class Ran(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """An output in the file that the worker wrote."""
+
+    name: str
+    meta: TensorMeta
+    offset: int
+    stride: tuple[int, ...] | None = None
+    """The layout that the platform really returned; the file holds a compact copy."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one platform did with one program."""
+    """What one platform did with one case.
+
+    Outputs stay in a file until somebody needs them (`stored`), and are mapped into memory then (`outputs`).
+    """
 
     platform: str
     status: Status
@@ -53,8 +67,6 @@ class Outcome:
     message: str = ""
     log_tail: str = ""
     """The last lines that the worker printed, kept when something went wrong."""
-    outputs: tuple[NamedTensor, ...] = ()
-    """Outputs by name; inputs that the model changed follow as `input:NAME`."""
     ran: Ran | None = None
     note: str = ""
     """What a reader should know although nothing failed (graph breaks, a fallback)."""
@@ -62,6 +74,15 @@ class Outcome:
     """Whether a second run gave the same bits; None when there was no second run."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Time by stage."""
+    digest: str = ""
+    """Of names, dtypes, shapes and bits of all outputs: the same digest, the same outputs."""
+    is_local_eager: bool = False
+    """Whether it is eager on the CPU of this machine: whoever judges need not run that again."""
+    file: str = field(default="", compare=False)
+    """Where the outputs lie; empty when they were not kept."""
+    stored: tuple[StoredTensor, ...] = field(default=(), compare=False)
+    outputs: tuple[NamedTensor, ...] = field(default=(), compare=False)
+    """Outputs by name, in this process's memory; inputs that the model changed follow as `input:NAME`."""
 
     @property
     def ok(self) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
 
 from mindgap.errors import NoSpace
 from mindgap.execution.pool import KILLED_TRIES, Pool
 from mindgap.execution.process import Death
+from mindgap.execution.tasks import Task
 from mindgap.records.platform import PlatformSpec
 
 MEMORY_SHARE: Final = 0.5
@@ -16,30 +17,38 @@ MEMORY_SHARE: Final = 0.5
 
 SPACE_WAIT_S: Final = 5.0
 
-Request = Callable[[Sequence[int]], Mapping[str, Any]]
-"""The request for these items."""
+Q = TypeVar("Q")
+A = TypeVar("A")
 
-Accept = Callable[[int, Any, bool], bool]
+Accept = Callable[[int, A, bool], bool]
 """Takes an item's result; False asks for another try, alone. The last argument says that it was alone."""
 
 
-class Careful:
+class BatchWorker(Generic[Q, A]):
     """One worker, replaced whenever it dies, that works through batches of items."""
 
     def __init__(
         self,
         pool: Pool,
         spec: PlatformSpec,
+        task: Task[Q, A],
         *,
         stopped: Callable[[], bool] = lambda: False,
-        on_pause: Callable[[str], None] = lambda reason: None,
+        on_pause: Callable[[NoSpace], None],
     ) -> None:
         self.spec = spec
         self._pool = pool
+        self._task = task
         self._stopped = stopped
         self._on_pause = on_pause
 
-    def work(self, count: int, request: Request, accept: Accept, died: Callable[[int, Death], None]) -> None:
+    def work(
+        self,
+        count: int,
+        request: Callable[[Sequence[int]], Q],
+        accept: Accept[A],
+        died: Callable[[int, Death], None],
+    ) -> None:
         """Every item is accepted or has died when this returns, unless the campaign was stopped."""
         left = list(range(count))
         while left and not self._stopped():
@@ -51,39 +60,47 @@ class Careful:
                 self._alone(number, request, accept, died)
             left = rest
 
-    def _batch(self, items: Sequence[int], request: Request, accept: Accept) -> tuple[list[int], int, Death | None]:
+    def _batch(
+        self, items: Sequence[int], request: Callable[[Sequence[int]], Q], accept: Accept[A]
+    ) -> tuple[list[int], int, Death | None]:
         doubtful: list[int] = []
         seen = 0
 
-        def on_item(position: int, result: Any) -> None:
+        def on_item(result: A) -> None:
             nonlocal seen
-            seen = position + 1
-            if not accept(items[position], result, False):
-                doubtful.append(items[position])
+            if not accept(items[seen], result, False):
+                doubtful.append(items[seen])
+            seen += 1
 
         try:
-            answer = self._pool.batch(self.spec, request(items), on_item)
+            answer = self._pool.ask(self.spec, self._task, request(items), on_item=on_item)
         except NoSpace as error:
             self._wait(error)
             return doubtful, seen, None
         if isinstance(answer, Death):
             return doubtful, seen, answer
-        if answer > MEMORY_SHARE * self.spec.limits.memory_mb:
+        if self._pool.resident_mb(self.spec) > MEMORY_SHARE * self.spec.limits.memory_mb:
             self._pool.retire(self.spec)
         return doubtful, seen, None
 
-    def _alone(self, number: int, request: Request, accept: Accept, died: Callable[[int, Death], None]) -> None:
+    def _alone(
+        self,
+        number: int,
+        request: Callable[[Sequence[int]], Q],
+        accept: Accept[A],
+        died: Callable[[int, Death], None],
+    ) -> None:
         tries = 0
         while not self._stopped():
             self._pool.retire(self.spec)
-            answered: list[tuple[int, Any]] = []
+            answered: list[A] = []
             try:
-                answer = self._pool.batch(self.spec, request([number]), _into(answered))
+                answer = self._pool.ask(self.spec, self._task, request([number]), on_item=answered.append)
             except NoSpace as error:
                 self._wait(error)
                 continue
             if answered:
-                accept(number, answered[0][1], True)
+                accept(number, answered[0], True)
                 return
             assert isinstance(answer, Death)
             tries += 1
@@ -92,11 +109,7 @@ class Careful:
                 return
 
     def _wait(self, error: NoSpace) -> None:
-        self._on_pause(str(error))
+        self._on_pause(error)
         deadline = time.monotonic() + SPACE_WAIT_S
         while time.monotonic() < deadline and not self._stopped():
             time.sleep(0.1)
-
-
-def _into(found: list[tuple[int, Any]]) -> Callable[[int, Any], None]:
-    return lambda position, result: found.append((position, result))
