@@ -17,7 +17,7 @@ EXP = surveyed(torch.exp, X)
 
 
 def verdict(eager, candidate, survey=EXP):
-    return judge(eager, [candidate], survey)[candidate.platform]
+    return judge(eager, [candidate], survey)[candidate.platform].verdict
 
 
 def test_same_bits_agree():
@@ -125,7 +125,7 @@ def test_an_input_that_is_not_written_back_is_found():
 
 def test_no_outputs_at_all_agree():
     nothing = ok("eager")
-    assert judge(nothing, [ok("c")], Survey())["c"].conclusion is Conclusion.AGREES
+    assert judge(nothing, [ok("c")], Survey())["c"].verdict.conclusion is Conclusion.AGREES
 
 
 def test_other_strides_are_noted_and_harmless():
@@ -201,7 +201,8 @@ def test_without_a_survey_differences_are_unjudged():
 def test_candidates_with_the_same_fault_are_one_group():
     wrong, other = X.exp(), X.exp()
     wrong[3], other[5] = 6.0, 1.0
-    found = judge(ok("eager", X.exp()), [ok("a", wrong), ok("b", wrong.clone()), ok("c", other), ok("d", X.exp())], EXP)
+    candidates = [ok("a", wrong), ok("b", wrong.clone()), ok("c", other), ok("d", X.exp())]
+    found = {name: judged.verdict for name, judged in judge(ok("eager", X.exp()), candidates, EXP).items()}
     assert found["a"].group == found["b"].group is not None
     assert found["c"].group is None and found["d"].group is None
     assert "b shows the same, which is one witness" in found["a"].sentence

@@ -10,7 +10,7 @@ from tests.verdicts.programs import ok, surveyed
 
 
 def verdict(survey, eager, candidate):
-    return judge(ok("eager", *eager), [ok("c", *candidate)], survey)["c"]
+    return judge(ok("eager", *eager), [ok("c", *candidate)], survey)["c"].verdict
 
 
 def test_ties_are_a_hazard():
@@ -40,7 +40,7 @@ def test_near_ties_within_the_noise_are_rounding():
     assert found.conclusion is Conclusion.DIVERGES
 
 
-def test_places_that_do_not_exist_or_repeat_are_wrong():
+def test_indices_that_do_not_exist_or_repeat_are_wrong():
     x = torch.tensor([[3.0, 3.0, 1.0], [1.0, 2.0, 3.0]])
     known = surveyed(lambda t: torch.topk(t, 2, dim=-1), x)
     values, right = torch.topk(x, 2, dim=-1)
@@ -51,7 +51,7 @@ def test_places_that_do_not_exist_or_repeat_are_wrong():
     assert verdict(known, (values, right), (values, repeated)).conclusion is Conclusion.DIVERGES
 
 
-def test_places_along_any_dimension_and_in_pooling():
+def test_indices_along_any_dimension_and_in_pooling():
     x = torch.arange(24.0).reshape(2, 3, 4)
     known = surveyed(lambda t: torch.max(t, 1), x)
     values, right = torch.max(x, 1)

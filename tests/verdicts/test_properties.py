@@ -32,8 +32,9 @@ def tensors(draw):
     return torch.tensor(values, dtype=dtype).reshape(shape)
 
 
-def flat(verdicts):
-    return {name: (v.conclusion, v.kind, v.blame, v.error_over_bound, v.group, v.rule) for name, v in verdicts.items()}
+def flat(judged):
+    found = {name: item.verdict for name, item in judged.items()}
+    return {name: (v.conclusion, v.kind, v.blame, v.error_over_bound, v.group, v.rule) for name, v in found.items()}
 
 
 @settings(max_examples=60, deadline=None)
@@ -41,7 +42,7 @@ def flat(verdicts):
 def test_a_tensor_agrees_with_itself(x):
     survey = surveyed(lambda t: t.clone(), x, runs=2)
     for known in (survey, None, Survey()):
-        found = judge(ok("eager", x), [ok("c", x.clone())], known)["c"]
+        found = judge(ok("eager", x), [ok("c", x.clone())], known)["c"].verdict
         assert found.conclusion is Conclusion.AGREES
 
 
@@ -79,7 +80,7 @@ def test_scaling_by_a_power_of_two_keeps_the_error(power):
         scaled = x * scale
         survey = surveyed(lambda t: (t * 3 - t.sum(-1, keepdim=True)).abs(), scaled)
         eager = (scaled * 3 - scaled.sum(-1, keepdim=True)).abs()
-        ratios.append(judge(ok("eager", eager), [ok("c", eager * (1 + 2**-20))], survey)["c"].error_over_bound)
+        ratios.append(judge(ok("eager", eager), [ok("c", eager * (1 + 2**-20))], survey)["c"].verdict.error_over_bound)
     assert ratios[0] == ratios[1]
 
 
@@ -95,7 +96,7 @@ def test_planted_errors_are_found_from_16_floors_on(seed, floors, runs):
     place = seed % len(eager)
     wrong = known.reference.clone()
     wrong[place] += floors * bound(expected, expected.reference)[place]
-    found = judge(ok("eager", eager), [ok("c", wrong.float())], survey)["c"]
+    found = judge(ok("eager", eager), [ok("c", wrong.float())], survey)["c"].verdict
     assert (found.conclusion is Conclusion.DIVERGES) == (floors > THRESHOLD)
 
 

@@ -13,7 +13,7 @@ from tests.verdicts.programs import ok, program, surveyed
 
 
 def verdict(survey, eager, candidate):
-    return judge(ok("eager", eager), [ok("c", candidate)], survey)["c"]
+    return judge(ok("eager", eager), [ok("c", candidate)], survey)["c"].verdict
 
 
 def test_the_reference_is_float64_and_the_default_type_is_restored():
@@ -127,5 +127,5 @@ def test_a_survey_survives_the_trip_to_another_process():
     again = Survey.from_message(msgpack.unpackb(msgpack.packb(message)), tensors)
     assert again.rules == known.rules and len(again.outputs) == len(known.outputs) == 3
     for first, second in zip(known.outputs, again.outputs):
-        assert first.places == second.places and first.hazards.keys() == second.hazards.keys()
+        assert first.indices == second.indices and first.hazards.keys() == second.hazards.keys()
         assert torch.equal(first.reference.nan_to_num(), second.reference.nan_to_num())

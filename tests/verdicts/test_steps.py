@@ -105,7 +105,7 @@ def test_steps_find_what_all_runs_find(seed, steps):
     generator = torch.Generator().manual_seed(seed)
     for size in (1e-7, 1e-6, 1e-5, 1e-3):
         candidate = eager * (1 + size * torch.randn(eager.shape, generator=generator))
-        at_once = judge(outcome(asked, "eager", eager), [outcome(asked, "c", candidate)], whole)["c"].conclusion
+        at_once = judge(outcome(asked, "eager", eager), [outcome(asked, "c", candidate)], whole)["c"].verdict.conclusion
         assert (conclude(asked, candidate, steps) is Conclusion.DIVERGES) == (at_once is Conclusion.DIVERGES)
 
 

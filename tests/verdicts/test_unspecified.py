@@ -96,11 +96,11 @@ REACH = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("rule, function, inputs, places", REACH)
-def test_a_rule_reaches_exactly_its_elements(rule, function, inputs, places):
+@pytest.mark.parametrize("rule, function, inputs, indices", REACH)
+def test_a_rule_reaches_exactly_its_elements(rule, function, inputs, indices):
     found = surveyed(function, *inputs, runs=THOROUGH)
     mask = found.outputs[0].hazards[rule].reshape(-1)
-    assert mask.nonzero().reshape(-1).tolist() == places
+    assert mask.nonzero().reshape(-1).tolist() == indices
     assert rule in found.rules
 
 

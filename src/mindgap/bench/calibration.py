@@ -228,7 +228,7 @@ def _survey(small: SmallProgram) -> Survey:
 
 
 def _verdict(eager: Outcome, candidate: Outcome, known: Survey | None) -> Verdict:
-    return next(iter(judge(eager, [candidate], known).values()))
+    return next(iter(judge(eager, [candidate], known).values())).verdict
 
 
 def _row(what: str, expected: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def _judge(folder: Path, count: int, chunk: int) -> None:
     thread = threading.Thread(target=watch)
     thread.start()
     start = time.perf_counter()
-    verdict = judge(outcomes[0], outcomes[1:], survey)["candidate"]
+    verdict = judge(outcomes[0], outcomes[1:], survey)["candidate"].verdict
     seconds = time.perf_counter() - start
     done.set()
     thread.join()

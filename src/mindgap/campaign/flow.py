@@ -125,7 +125,7 @@ def _differ(eager: Trial, compiled: Trial) -> bool:
 def without_outputs(baseline: Trial, trials: Sequence[Trial]) -> dict[str, Verdict]:
     """Verdicts that need no numbers: the same bits, or somebody did not run it."""
     outcomes = [replace(trial, file="", outputs=()).outcome() for trial in (baseline, *trials)]
-    return judge(outcomes[0], outcomes[1:], None)
+    return {name: found.verdict for name, found in judge(outcomes[0], outcomes[1:], None).items()}
 
 
 def _unstable(case: Case) -> bool:

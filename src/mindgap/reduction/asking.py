@@ -12,7 +12,7 @@ from mindgap.tracing.capture import capture
 from mindgap.tracing.examine import Examination, Examiner, Symptom
 from mindgap.tracing.extract import Value, merged
 from mindgap.tracing.witness import Witness
-from mindgap.verdicts.finding import gravest
+from mindgap.verdicts.comparison import gravest
 
 NO: Final = ""
 """The journal's answer for a witness that does not show the finding."""
@@ -69,8 +69,8 @@ class Asker:
         return [self._shows(found, names, after_cut) for names in owned]
 
     def _shows(self, found: Examination, names: Sequence[str], after_cut: bool) -> bool:
-        findings = [found.findings[name] for name in names if name in found.findings]
-        worst = gravest(findings) if findings else None
+        comparisons = [found.comparisons[name] for name in names if name in found.comparisons]
+        worst = gravest(comparisons) if comparisons else None
         if worst is None or worst.conclusion is not Conclusion.DIVERGES:
             return False
         return self.symptom.fits(Symptom(worst.conclusion, worst.kind, worst.blame), exactly=not after_cut)

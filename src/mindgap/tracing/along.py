@@ -13,7 +13,7 @@ from mindgap.tracing.examine import Examiner
 from mindgap.tracing.extract import is_access, is_tensor, units, writes
 from mindgap.tracing.own import windows
 from mindgap.tracing.witness import Witness
-from mindgap.verdicts.finding import Finding
+from mindgap.verdicts.comparison import Comparison
 
 NOISE_RUNS: Final = 1
 """Errors are only followed here; whether something is wrong was decided before, from all runs."""
@@ -26,7 +26,7 @@ SAMPLE: Final = 24
 class Along:
     """What the inner values of a run show; `problem` says why they say nothing."""
 
-    findings: dict[int, Finding] = field(default_factory=dict)
+    comparisons: dict[int, Comparison] = field(default_factory=dict)
     """By node id; a node that is missing was not shown."""
     problem: str = ""
 
@@ -43,7 +43,7 @@ def errors_along(
     that was seen counts.
     """
     program = witness.program
-    found: dict[int, Finding] = {}
+    found: dict[int, Comparison] = {}
     for window in windows(program, units(program)):
         here = {member for part in window for member in part} & set(wanted)
         members = [node.id for node in program.nodes if is_tensor(node) and node.id in here]
@@ -54,11 +54,11 @@ def errors_along(
         seen = examiner.examine(replace(witness, program=shown), noise_runs=NOISE_RUNS)
         if not (seen.eager.ok and seen.candidate.ok):
             return Along({}, f"it does not run with its inner values shown: {seen.candidate.message}")
-        kept = [seen.findings.get(f"[{place}]") for place in range(len(members), len(members) + count)]
-        changed = [finding for name, finding in seen.findings.items() if name.startswith("input:")]
+        kept = [seen.comparisons.get(f"[{place}]") for place in range(len(members), len(members) + count)]
+        changed = [item for name, item in seen.comparisons.items() if name.startswith("input:")]
         if not any(item and item.conclusion is Conclusion.DIVERGES for item in (*kept, *changed)):
             return Along({}, "showing inner values removes the difference: operators that are fused behave otherwise")
-        shown_here = {identity: seen.findings[f"[{place}]"] for place, identity in enumerate(members)}
+        shown_here = {identity: seen.comparisons[f"[{place}]"] for place, identity in enumerate(members)}
         found |= shown_here
         if any(item.conclusion is Conclusion.DIVERGES for item in shown_here.values()):
             break

@@ -15,8 +15,7 @@ from mindgap.records.platform import PlatformSpec
 from mindgap.records.tensors import same_outputs
 from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
 from mindgap.tracing.witness import Witness
-from mindgap.verdicts.compare import compare_output
-from mindgap.verdicts.finding import Finding
+from mindgap.verdicts.comparison import Comparison
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.steps import ALL_RUNS
 from mindgap.verdicts.surveyed import Survey
@@ -54,7 +53,7 @@ class Examination:
     candidate: Outcome
     verdict: Verdict
     survey: Survey | None = None
-    findings: Mapping[str, Finding] = field(default_factory=dict)
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     """By output, where both ran and did not give the same bits."""
 
     @property
@@ -131,14 +130,10 @@ class Examiner:
         if both and not same_outputs(eager.outputs, candidate.outputs):
             found = self.pool.survey(subject, noise_runs)
             survey = None if isinstance(found, Death) else Survey.from_message(*found)
-        verdict = judge(eager, [candidate], survey)[candidate.platform]
-        findings: dict[str, Finding] = {}
-        if both and survey is not None and not survey.problem:
-            given = {item.name: item.tensor for item in candidate.outputs}
-            for item in eager.outputs:
-                if item.name in given:
-                    findings[item.name] = compare_output(item.name, item.tensor, given[item.name], survey)
-        return Examination(eager, candidate, verdict, survey, findings)
+        judged = judge(eager, [candidate], survey)[candidate.platform]
+        known = survey is not None and not survey.problem
+        comparisons = {item.output: item for item in judged.comparisons if known}
+        return Examination(eager, candidate, judged.verdict, survey, comparisons)
 
 
 def _failure(eager: Outcome, candidate: Outcome) -> str:

@@ -164,7 +164,7 @@ def _together(examiner: Examiner, witnesses: Sequence[Witness]) -> list[bool | N
     if not (found.eager.ok and found.candidate.ok):
         return None
     return [
-        any(found.findings[n].conclusion is Conclusion.DIVERGES for n in names if n in found.findings)
+        any(found.comparisons[n].conclusion is Conclusion.DIVERGES for n in names if n in found.comparisons)
         for names in owned
     ]
 

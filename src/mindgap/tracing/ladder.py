@@ -98,7 +98,7 @@ def _torch_compile(examiner: Examiner, witness: Witness, found: Examination) -> 
 
 
 def _differs(found: Examination, outcome: Outcome) -> bool:
-    verdict = judge(found.eager, [outcome], found.survey)[outcome.platform]
+    verdict = judge(found.eager, [outcome], found.survey)[outcome.platform].verdict
     return verdict.conclusion is Conclusion.DIVERGES
 
 

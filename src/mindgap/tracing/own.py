@@ -16,7 +16,7 @@ from mindgap.tracing.capture import capture
 from mindgap.tracing.examine import Examination, Examiner, Symptom
 from mindgap.tracing.extract import Value, extract, merged, units
 from mindgap.tracing.witness import Witness
-from mindgap.verdicts.finding import Finding, gravest
+from mindgap.verdicts.comparison import Comparison, gravest
 from mindgap.verdicts.steps import ALL_RUNS
 
 WINDOW_BYTES: Final = 64 << 20
@@ -32,7 +32,7 @@ UNREACHED: Final = "eager does not come so far"
 class Own:
     """What one operator shows alone."""
 
-    finding: Finding | None = None
+    comparison: Comparison | None = None
     """None where it gave eager's bits, or did not run."""
     symptom: Symptom | None = None
     """What is wrong with it alone."""
@@ -105,7 +105,7 @@ def _examine(examiner: Examiner, alone: Sequence[Witness]) -> list[Own]:
     """All side by side in one program; in halves when the platform does not take them together."""
     found, names = _together(examiner, alone, GLANCE)
     if found.eager.ok and found.candidate.ok:
-        return _with_suspects(examiner, alone, [_of_findings(found, mine) for mine in names])
+        return _with_suspects(examiner, alone, [_of_comparisons(found, mine) for mine in names])
     if len(alone) == 1:
         failed = found.candidate if found.eager.ok else found.eager
         return [Own(symptom=found.symptom, problem=f"{failed.status.value} at {failed.stage.value}: {failed.message}")]
@@ -126,13 +126,13 @@ def _with_suspects(examiner: Examiner, alone: Sequence[Witness], glances: list[O
     found, names = _together(examiner, [alone[place] for place in suspects], ALL_RUNS)
     if not (found.eager.ok and found.candidate.ok):
         return glances
-    certain = {place: _of_findings(found, mine) for place, mine in zip(suspects, names)}
+    certain = {place: _of_comparisons(found, mine) for place, mine in zip(suspects, names)}
     return [certain.get(place, own) for place, own in enumerate(glances)]
 
 
-def _of_findings(found: Examination, names: Sequence[str]) -> Own:
-    findings = [found.findings[name] for name in names if name in found.findings]
-    worst = gravest(findings) if findings else None
+def _of_comparisons(found: Examination, names: Sequence[str]) -> Own:
+    comparisons = [found.comparisons[name] for name in names if name in found.comparisons]
+    worst = gravest(comparisons) if comparisons else None
     if worst is None or worst.conclusion is Conclusion.AGREES:
         return Own()
     wrong = worst.conclusion is Conclusion.DIVERGES

@@ -16,7 +16,7 @@ Reading = Callable[[torch.Tensor, torch.Tensor], str]
 def read(found: Examination) -> str:
     """The first remark that fits all elements of the output that is wrong."""
     given = {item.name: item.tensor for item in found.candidate.outputs}
-    wrong = [name for name, finding in found.findings.items() if finding.wrong]
+    wrong = [name for name, item in found.comparisons.items() if item.wrong]
     for item in found.eager.outputs:
         actual = given.get(item.name)
         if item.name in wrong and actual is not None and actual.shape == item.tensor.shape:

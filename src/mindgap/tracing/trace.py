@@ -90,9 +90,9 @@ def trace(
 
 
 def _step(node: Node, place: int, part: tuple[int, ...], own: Own, along: Along, symptom: Symptom) -> Traced:
-    finding = own.finding
+    comparison = own.comparison
     fault = own.symptom is not None and symptom.fits(own.symptom, exactly=False)
-    seen = [along.findings[member] for member in part if member in along.findings]
+    seen = [along.comparisons[member] for member in part if member in along.comparisons]
     wrong = any(item.conclusion is Conclusion.DIVERGES for item in seen)
     totals = [item.ratio or 0.0 for item in seen]
     return Traced(
@@ -101,11 +101,11 @@ def _step(node: Node, place: int, part: tuple[int, ...], own: Own, along: Along,
         op=node.op,
         where=node.where,
         dtype=_dtype(node.meta),
-        own=None if own.problem else (finding.ratio or 0.0) if finding else 0.0,
+        own=None if own.problem else (comparison.ratio or 0.0) if comparison else 0.0,
         total=max(totals) if totals else None,
         at_fault=fault,
-        wrong=finding.wrong if finding and fault else 0,
-        elements=finding.total if finding else 0,
+        wrong=comparison.wrong if comparison and fault else 0,
+        elements=comparison.total if comparison else 0,
         kind=own.symptom.kind.value if own.symptom and own.symptom.kind else "",
         inherits=wrong and not fault,
         problem=own.problem,
@@ -117,8 +117,8 @@ def _ranked(guilty: list[Traced], witness: Witness, along: Along) -> list[Traced
 
     An operator that inherits nothing comes before one that may only be wrong because of what it was fed.
     """
-    seen = {step.node for step in guilty if step.total is not None and step.node in along.findings}
-    wrong = {i for i, item in along.findings.items() if item.conclusion is Conclusion.DIVERGES}
+    seen = {step.node for step in guilty if step.total is not None and step.node in along.comparisons}
+    wrong = {i for i, item in along.comparisons.items() if item.conclusion is Conclusion.DIVERGES}
     nodes = {node.id: node for node in witness.program.nodes}
 
     def rank(step: Traced) -> tuple[bool, bool, int]:

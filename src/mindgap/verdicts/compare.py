@@ -10,15 +10,15 @@ import torch
 
 from mindgap.records.tensors import DTYPE_NAMES
 from mindgap.records.verdict import Blame, Conclusion, Kind
+from mindgap.verdicts.comparison import Comparison
 from mindgap.verdicts.elements import CHUNK, ILL, THRESHOLD, Expected, apart, deviation, expected_chunks, signed
-from mindgap.verdicts.finding import Finding
 from mindgap.verdicts.floor import real_view
-from mindgap.verdicts.ordered import compare_places
+from mindgap.verdicts.ordered import compare_indices
 from mindgap.verdicts.surveyed import RESHAPED, Survey, Surveyed
 from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION
 
 
-def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, survey: Survey | None) -> Finding:
+def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, survey: Survey | None) -> Comparison:
     """What one output of a candidate shows next to eager's."""
     known = survey.output(name) if survey else None
     mismatch = _metadata(name, eager, candidate, known)
@@ -26,30 +26,30 @@ def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, surv
         return mismatch
     if known is not None and (known.dtype != DTYPE_NAMES[eager.dtype] or _shape(known, eager) is False):
         known = None  # eager ran another instance of the program than the survey did
-    if known is not None and survey is not None and known.places is not None and not known.distrust:
-        found = compare_places(name, eager, candidate, known, survey.value(known.places.values))
+    if known is not None and survey is not None and known.indices is not None and not known.distrust:
+        found = compare_indices(name, eager, candidate, known, survey.value(known.indices.values))
         if found is not None:
             return found
-    return _Comparison(name, eager, candidate, known).finding()
+    return _Tally(name, eager, candidate, known).compare()
 
 
 def _shape(known: Surveyed, tensor: torch.Tensor) -> bool | None:
     return None if known.reference is None else known.reference.shape == tensor.shape
 
 
-def _metadata(name: str, eager: torch.Tensor, candidate: torch.Tensor, known: Surveyed | None) -> Finding | None:
+def _metadata(name: str, eager: torch.Tensor, candidate: torch.Tensor, known: Surveyed | None) -> Comparison | None:
     """A difference of dtype or shape: nothing else is worth comparing then."""
     if eager.dtype == candidate.dtype and eager.shape == candidate.shape:
         return None
     kind = Kind.DTYPE if eager.dtype != candidate.dtype else Kind.SHAPE
     was, got = _meta(eager), _meta(candidate)
     if known is not None and known.distrust == RESHAPED and kind is Kind.SHAPE:
-        return Finding(name, Conclusion.UNJUDGED, kind, why=RESHAPED, total=eager.numel())
+        return Comparison(name, Conclusion.UNJUDGED, kind, why=RESHAPED, total=eager.numel())
     for rule, mask in known.hazards.items() if known else ():
         if rule == "random-stream" and bool(mask.all()):
             why = f"the output is random throughout; it also comes as {got} where eager gives {was}"
-            return Finding(name, Conclusion.HAZARD, kind, rule=rule, why=why, total=eager.numel())
-    return Finding(
+            return Comparison(name, Conclusion.HAZARD, kind, rule=rule, why=why, total=eager.numel())
+    return Comparison(
         name,
         Conclusion.DIVERGES,
         kind,
@@ -71,7 +71,7 @@ class _Worst:
 
     ratio: float = -1.0
     eager_ratio: float = 0.0
-    place: int = 0
+    index: int = 0
     values: tuple[object, object, object] = (None, None, None)
     """Of the candidate, eager and the reference."""
 
@@ -83,7 +83,7 @@ class _Worst:
         if top <= self.ratio:
             return
         right = expected.reference[best].item() if expected.reference is not None else None
-        self.ratio, self.place = top, int(batch.places[best])
+        self.ratio, self.index = top, int(batch.indices[best])
         self.values = (batch.candidate[best].item(), batch.eager[best].item(), right)
         self.eager_ratio = float(others[best])
 
@@ -92,16 +92,16 @@ class _Worst:
 class _Batch:
     """Elements of one chunk that are not the same bits."""
 
-    places: torch.Tensor
+    indices: torch.Tensor
     eager: torch.Tensor
     candidate: torch.Tensor
 
     def at(self, where: torch.Tensor) -> _Batch:
-        return _Batch(self.places[where], self.eager[where], self.candidate[where])
+        return _Batch(self.indices[where], self.eager[where], self.candidate[where])
 
 
 @dataclass
-class _Comparison:
+class _Tally:
     """One output under comparison, chunk by chunk."""
 
     name: str
@@ -126,11 +126,11 @@ class _Comparison:
     nonfinite: bool = False
     prints: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=6))
 
-    def finding(self) -> Finding:
+    def compare(self) -> Comparison:
         for batch, expected, masks in self._batches():
-            self.differing += len(batch.places)
+            self.differing += len(batch.indices)
             batch, expected = self._take_explained(batch, expected, masks)
-            if len(batch.places):
+            if len(batch.indices):
                 self._judge(batch, expected)
         return self._conclude()
 
@@ -145,20 +145,20 @@ class _Comparison:
         for low in range(0, len(eager), CHUNK):
             first, second = eager[low : low + CHUNK], candidate[low : low + CHUNK]
             expected = next(pieces, None) or Expected(eager.dtype, None, None)
-            places = _different(first, second).nonzero().reshape(-1)
-            if not len(places):
+            indices = _different(first, second).nonzero().reshape(-1)
+            if not len(indices):
                 continue
             if first.is_floating_point() and first.element_size() == 1:
                 first, second = first.to(torch.float32), second.to(torch.float32)  # float8 has no arithmetic
-            batch = _Batch(places + low, first[places], second[places])
-            here = {rule: mask[(places + low) // pairs] for rule, mask in masks.items()}
-            yield batch, expected.at(places), here
+            batch = _Batch(indices + low, first[indices], second[indices])
+            here = {rule: mask[(indices + low) // pairs] for rule, mask in masks.items()}
+            yield batch, expected.at(indices), here
 
     def _take_explained(
         self, batch: _Batch, expected: Expected, masks: dict[str, torch.Tensor]
     ) -> tuple[_Batch, Expected]:
         """Set aside what a rule of unspecified behaviour explains."""
-        left = torch.ones(len(batch.places), dtype=torch.bool)
+        left = torch.ones(len(batch.indices), dtype=torch.bool)
         for rule, mask in masks.items():
             count = int((mask & left).sum())
             if count:
@@ -208,14 +208,14 @@ class _Comparison:
             coarse = torch.where(chosen.candidate.isnan(), torch.full_like(coarse, 32767), coarse)
         else:
             coarse = chosen.candidate
-        self.prints.update(chosen.places.numpy().tobytes())
+        self.prints.update(chosen.indices.numpy().tobytes())
         self.prints.update(coarse.contiguous().view(torch.uint8).numpy().tobytes())
 
-    def _conclude(self) -> Finding:
+    def _conclude(self) -> Comparison:
         total = self.eager.numel()
         known = self.known
         wrong = self.candidate_wrong + self.eager_wrong + self.both_wrong + self.apart
-        base = Finding(self.name, Conclusion.AGREES, differing=self.differing, total=total)
+        base = Comparison(self.name, Conclusion.AGREES, differing=self.differing, total=total)
         if not self.differing:
             return base
         trusted = known is not None and known.reference is not None and not known.distrust
@@ -257,27 +257,27 @@ class _Comparison:
 
     def _filled(
         self,
-        base: Finding,
+        base: Comparison,
         conclusion: Conclusion,
         blame: Blame | None = None,
         rule: str | None = None,
         why: str = "",
-    ) -> Finding:
+    ) -> Comparison:
         wrong = self.candidate_wrong + self.eager_wrong + self.both_wrong + self.apart
         worst = self.worst_bad if wrong else self.worst_rounded
         judged = self.known is not None
-        has_place = worst.ratio >= 0
-        return Finding(
+        has_index = worst.ratio >= 0
+        return Comparison(
             output=base.output,
             conclusion=conclusion,
             kind=self._kind(wrong),
             blame=blame,
             ratio=self.largest if judged else None,
             eager_ratio=self.largest_eager if judged else None,
-            worst=self._index(worst.place) if has_place else None,
-            candidate_value=_show(worst.values[0]) if has_place else "",
-            eager_value=_show(worst.values[1]) if has_place else "",
-            right_value=_show(worst.values[2]) if has_place else "",
+            worst=self._index(worst.index) if has_index else None,
+            candidate_value=_show(worst.values[0]) if has_index else "",
+            eager_value=_show(worst.values[1]) if has_index else "",
+            right_value=_show(worst.values[2]) if has_index else "",
             wrong=wrong,
             differing=base.differing,
             total=base.total,
@@ -293,13 +293,13 @@ class _Comparison:
             return Kind.NONFINITE
         return Kind.SIGNED_ZERO if self.differing == self.zeros else Kind.VALUE
 
-    def _index(self, place: int) -> tuple[int, ...]:
+    def _index(self, flat: int) -> tuple[int, ...]:
         if self.eager.is_complex():
-            place //= 2
+            flat //= 2
         index: list[int] = []
         for size in reversed(self.eager.shape):
-            index.append(place % size)
-            place //= size
+            index.append(flat % size)
+            flat //= size
         return tuple(reversed(index))
 
 

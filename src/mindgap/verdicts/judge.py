@@ -4,43 +4,58 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
 from mindgap.verdicts import sentences
 from mindgap.verdicts.compare import compare_output
-from mindgap.verdicts.finding import Finding, gravest
+from mindgap.verdicts.comparison import Comparison, gravest
 from mindgap.verdicts.surveyed import Survey
 
-__all__ = ["judge"]
+__all__ = ["Judgement", "judge"]
 
 
-def judge(eager: Outcome, candidates: Sequence[Outcome], survey: Survey | None) -> dict[str, Verdict]:
-    """One verdict a candidate, by platform name."""
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What we conclude about one candidate, and what each of its outputs shows."""
+
+    verdict: Verdict
+    comparisons: tuple[Comparison, ...] = ()
+    """Empty where eager or the candidate did not run."""
+
+
+def judge(eager: Outcome, candidates: Sequence[Outcome], survey: Survey | None) -> dict[str, Judgement]:
+    """One judgement per candidate, by platform name."""
+    usable = survey if survey is not None and not survey.problem else None
+    compared: dict[str, list[Comparison]] = {}
     verdicts: dict[str, Verdict] = {}
     prints: dict[str, str] = {}
     for candidate in candidates:
-        verdicts[candidate.platform], prints[candidate.platform] = _judge_one(eager, candidate, survey)
-    return _grouped(verdicts, prints)
+        name = candidate.platform
+        if eager.ok and candidate.ok:
+            compared[name] = _comparisons(eager, candidate, usable)
+            verdicts[name], prints[name] = _judge_one(eager, candidate, usable, compared[name])
+        else:
+            verdicts[name], prints[name] = _judge_failure(eager, candidate)
+    grouped = _grouped(verdicts, prints)
+    return {name: Judgement(verdict, tuple(compared.get(name, ()))) for name, verdict in grouped.items()}
 
 
-def _judge_one(eager: Outcome, candidate: Outcome, survey: Survey | None) -> tuple[Verdict, str]:
+def _judge_one(
+    eager: Outcome, candidate: Outcome, usable: Survey | None, comparisons: list[Comparison]
+) -> tuple[Verdict, str]:
     """A verdict and the fingerprint of its fault."""
-    if not eager.ok or not candidate.ok:
-        return _judge_failure(eager, candidate)
-    usable = survey if survey is not None and not survey.problem else None
-    findings = _findings(eager, candidate, usable)
-    found = gravest(findings) if findings else Finding("output", Conclusion.AGREES)
+    found = gravest(comparisons) if comparisons else Comparison("output", Conclusion.AGREES)
     random = usable is not None and "random-stream" in usable.rules
     if candidate.stable is False and not random:
         return _unstable(candidate.platform, found), ""
     if eager.stable is False and not random and found.conclusion is not Conclusion.AGREES:
         sentence = "eager differs from itself on a second run, so there is nothing to compare with"
         return Verdict(candidate.platform, Conclusion.UNJUDGED, sentence, found.kind), ""
-    sentence = sentences.of_finding(found, candidate.platform, usable.runs if usable else 0)
-    others = sum(f.conclusion is found.conclusion for f in findings) - 1
+    sentence = sentences.of_comparison(found, candidate.platform, usable.runs if usable else 0)
+    others = sum(c.conclusion is found.conclusion for c in comparisons) - 1
     if others > 0 and found.conclusion is Conclusion.DIVERGES:
         sentence += f"; {others} more output{'s' if others > 1 else ''} too"
     sentence += _layouts(eager, candidate)
@@ -52,12 +67,12 @@ def _judge_one(eager: Outcome, candidate: Outcome, survey: Survey | None) -> tup
         sentence,
         kind=found.kind,
         blame=found.blame if found.conclusion is Conclusion.DIVERGES else None,
-        error_over_bound=_largest(f.ratio for f in findings),
-        eager_error_over_bound=_largest(f.eager_ratio for f in findings),
-        worst=found.place if found.conclusion is not Conclusion.AGREES else None,
+        error_over_bound=_largest(c.ratio for c in comparisons),
+        eager_error_over_bound=_largest(c.eager_ratio for c in comparisons),
+        worst=found.location if found.conclusion is not Conclusion.AGREES else None,
         rule=found.rule,
     )
-    wrong = sorted(f.fingerprint for f in findings if f.conclusion is Conclusion.DIVERGES)
+    wrong = sorted(c.fingerprint for c in comparisons if c.conclusion is Conclusion.DIVERGES)
     return verdict, " ".join(wrong)
 
 
@@ -66,18 +81,18 @@ def _largest(ratios: Iterable[float | None]) -> float | None:
     return max(known) if known else None
 
 
-def _findings(eager: Outcome, candidate: Outcome, survey: Survey | None) -> list[Finding]:
+def _comparisons(eager: Outcome, candidate: Outcome, survey: Survey | None) -> list[Comparison]:
     """Every output of both sides, by name."""
     given = {item.name: item for item in candidate.outputs}
-    findings = []
+    comparisons = []
     for item in eager.outputs:
         other = given.pop(item.name, None)
         if other is None:
-            findings.append(_missing(item))
+            comparisons.append(_missing(item))
             continue
-        findings.append(compare_output(item.name, item.tensor, other.tensor, survey))
-    findings.extend(_extra(item, survey) for item in given.values())
-    return findings
+        comparisons.append(compare_output(item.name, item.tensor, other.tensor, survey))
+    comparisons.extend(_extra(item, survey) for item in given.values())
+    return comparisons
 
 
 def _layouts(eager: Outcome, candidate: Outcome) -> str:
@@ -87,9 +102,9 @@ def _layouts(eager: Outcome, candidate: Outcome) -> str:
     return f" (other strides: {', '.join(other[:3])})" if other else ""
 
 
-def _missing(item: NamedTensor) -> Finding:
+def _missing(item: NamedTensor) -> Comparison:
     what = "does not write it back" if item.name.startswith("input:") else "does not return it"
-    return Finding(
+    return Comparison(
         item.name,
         Conclusion.DIVERGES,
         Kind.SHAPE,
@@ -101,15 +116,15 @@ def _missing(item: NamedTensor) -> Finding:
     )
 
 
-def _extra(item: NamedTensor, survey: Survey | None) -> Finding:
+def _extra(item: NamedTensor, survey: Survey | None) -> Comparison:
     """An output that eager does not have; an input that a platform lists although nothing changed it is none."""
     known = survey.output(item.name) if survey else None
     reference = known.reference if known is not None and item.name.startswith("input:") else None
     if reference is not None and reference.shape == item.tensor.shape:
         return compare_output(item.name, reference.to(item.tensor.dtype), item.tensor, survey)
     if item.name.startswith("input:") and survey is None:
-        return Finding(item.name, Conclusion.AGREES)
-    return Finding(
+        return Comparison(item.name, Conclusion.AGREES)
+    return Comparison(
         item.name,
         Conclusion.DIVERGES,
         Kind.SHAPE,
@@ -155,11 +170,11 @@ def _words(message: str) -> str:
     return rest if separator and " " not in head else line
 
 
-def _unstable(platform: str, found: Finding) -> Verdict:
+def _unstable(platform: str, found: Comparison) -> Verdict:
     sentence = "differs from itself on a second run with the same inputs and seed"
     if found.conclusion is Conclusion.DIVERGES:
-        sentence += f"; the first run also diverges at {found.place}"
-    return Verdict(platform, Conclusion.UNSTABLE, sentence, found.kind, worst=found.place if found.worst else None)
+        sentence += f"; the first run also diverges at {found.location}"
+    return Verdict(platform, Conclusion.UNSTABLE, sentence, found.kind, worst=found.location if found.worst else None)
 
 
 def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str]) -> dict[str, Verdict]:

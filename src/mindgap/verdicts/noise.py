@@ -244,7 +244,7 @@ class Noise:
 def growth(call: Call) -> int:
     """How much more noise a long accumulation gets: a power of two near sqrt(n / 64), at least 1.
 
-    Interpolation computes places in the argument: an error of eps * size there moves the result by as much.
+    Interpolation computes indices into the argument: an error of eps * size there moves the result by as much.
     """
     if call.name.startswith(INTERPOLATIONS) and isinstance(call.args[0], torch.Tensor):
         return 1 << max(0, math.ceil(math.log2(max(1, *call.args[0].shape[2:]) / 2)))

@@ -1,4 +1,4 @@
-"""Outputs that hold places: compared through the values that they select, so that ties are ties."""
+"""Outputs that hold indices: compared through the values that they select, so that ties are ties."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ import hashlib
 import torch
 
 from mindgap.records.verdict import Blame, Conclusion, Kind
+from mindgap.verdicts.comparison import Comparison
 from mindgap.verdicts.elements import CHUNK, THRESHOLD
-from mindgap.verdicts.finding import Finding
-from mindgap.verdicts.surveyed import Places, Surveyed
+from mindgap.verdicts.surveyed import Indices, Surveyed
 
 LARGEST = 8 * CHUNK
 """Index outputs beyond this many elements are compared as plain integers: gathering needs copies."""
 
 
-def compare_places(
+def compare_indices(
     name: str, eager: torch.Tensor, candidate: torch.Tensor, known: Surveyed, values: Surveyed | None
-) -> Finding | None:
+) -> Comparison | None:
     """What an index output shows, or None when its values are not known."""
-    places = known.places
+    indices = known.indices
     differ = eager != candidate
     total = eager.numel()
     if not bool(differ.any()):
-        return Finding(name, Conclusion.AGREES, total=total)
-    if values is None or values.reference is None or values.distrust or places is None or known.reference is None:
+        return Comparison(name, Conclusion.AGREES, total=total)
+    if values is None or values.reference is None or values.distrust or indices is None or known.reference is None:
         return None
     if total > LARGEST or values.reference.is_complex() or known.reference.shape != eager.shape:
         return None
-    rows, spread = _rows(values.reference, places), _spread_rows(values, places)
-    chosen = [_index_rows(t, places, len(rows)) for t in (eager, candidate, known.reference)]
+    rows, spread = _rows(values.reference, indices), _spread_rows(values, indices)
+    chosen = [_index_rows(t, indices, len(rows)) for t in (eager, candidate, known.reference)]
     if any(index is None for index in chosen):
         return None
     own, other, right = (index for index in chosen if index is not None)
-    bad_eager, tie_eager = _misplaced(own, right, rows, spread, places, values.dtype)
-    bad, ties = _misplaced(other, right, rows, spread, places, values.dtype)
+    bad_eager, tie_eager = _misplaced(own, right, rows, spread, indices, values.dtype)
+    bad, ties = _misplaced(other, right, rows, spread, indices, values.dtype)
     flat = own != other
     wrong, eager_wrong = bad & flat, bad_eager & flat
     differing = int(flat.sum())
@@ -44,9 +44,9 @@ def compare_places(
         return _disorder(name, eager, candidate, first, wrong, eager_wrong, count, differing, other)
     same_value = (ties & tie_eager)[flat]
     if bool(same_value.all()):
-        return Finding(name, Conclusion.HAZARD, Kind.ORDER, rule="tie-order", differing=differing, total=total)
-    why = "the places differ only among values that rounding cannot tell apart"
-    return Finding(name, Conclusion.ROUNDING, Kind.ORDER, ratio=1.0, differing=differing, total=total, why=why)
+        return Comparison(name, Conclusion.HAZARD, Kind.ORDER, rule="tie-order", differing=differing, total=total)
+    why = "the indices differ only among values that rounding cannot tell apart"
+    return Comparison(name, Conclusion.ROUNDING, Kind.ORDER, ratio=1.0, differing=differing, total=total, why=why)
 
 
 def _disorder(
@@ -59,10 +59,10 @@ def _disorder(
     count: int,
     differing: int,
     rows: torch.Tensor,
-) -> Finding:
+) -> Comparison:
     blames = {(True, False): Blame.CANDIDATE, (False, True): Blame.EAGER, (True, True): Blame.BOTH}
     digest = hashlib.blake2b(rows[wrong | eager_wrong].numpy().tobytes(), digest_size=6)
-    return Finding(
+    return Comparison(
         name,
         Conclusion.DIVERGES,
         Kind.ORDER,
@@ -82,7 +82,7 @@ def _misplaced(
     right: torch.Tensor,
     rows: torch.Tensor,
     spread: torch.Tensor | None,
-    places: Places,
+    indices: Indices,
     dtype: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Where the selected value is not the right one, and where it is exactly the right one."""
@@ -97,38 +97,38 @@ def _misplaced(
         unit = torch.maximum(unit, spread.gather(-1, safe) + spread.gather(-1, right))
     near = exact | ((selected - wanted).abs() <= THRESHOLD * unit)
     bad = ~(valid & near)
-    if places.distinct and index.shape[-1] > 1:
+    if indices.distinct and index.shape[-1] > 1:
         ordered = safe.sort(-1).values
         repeated = (ordered[..., 1:] == ordered[..., :-1]).any(-1, keepdim=True)
         bad = bad | repeated
     return bad, exact & valid
 
 
-def _rows(values: torch.Tensor, places: Places) -> torch.Tensor:
-    """The values with the dimension that places count along as the last one of two."""
+def _rows(values: torch.Tensor, indices: Indices) -> torch.Tensor:
+    """The values with the dimension that indices count along as the last one of two."""
     wide = values.to(torch.float64)
-    if places.planes:
-        return wide.reshape(-1, _count(wide.shape[-places.planes :]))
-    if places.axis is None or not wide.dim():
+    if indices.planes:
+        return wide.reshape(-1, _count(wide.shape[-indices.planes :]))
+    if indices.axis is None or not wide.dim():
         return wide.reshape(1, -1)
-    moved = wide.movedim(places.axis, -1)
+    moved = wide.movedim(indices.axis, -1)
     return moved.reshape(-1, moved.shape[-1])
 
 
-def _spread_rows(values: Surveyed, places: Places) -> torch.Tensor | None:
-    return None if values.spread is None else _rows(values.spread, places)
+def _spread_rows(values: Surveyed, indices: Indices) -> torch.Tensor | None:
+    return None if values.spread is None else _rows(values.spread, indices)
 
 
-def _index_rows(index: torch.Tensor, places: Places, rows: int) -> torch.Tensor | None:
-    """The places as rows that fit those of the values, or None when they do not."""
+def _index_rows(index: torch.Tensor, indices: Indices, rows: int) -> torch.Tensor | None:
+    """The indices as rows that fit those of the values, or None when they do not."""
     whole = index.to(torch.int64)
-    if rows and whole.numel() % rows == 0 and (places.planes or places.axis is None or not whole.dim()):
+    if rows and whole.numel() % rows == 0 and (indices.planes or indices.axis is None or not whole.dim()):
         return whole.reshape(rows, -1)
-    if places.axis is None or not rows or whole.numel() % rows:
+    if indices.axis is None or not rows or whole.numel() % rows:
         return None
     if whole.numel() == rows:
         return whole.reshape(rows, 1)
-    moved = whole.movedim(places.axis, -1)
+    moved = whole.movedim(indices.axis, -1)
     return moved.reshape(rows, -1)
 
 

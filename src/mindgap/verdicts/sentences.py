@@ -6,7 +6,7 @@ import math
 
 from mindgap.records.outcome import Outcome, Status
 from mindgap.records.verdict import Blame, Conclusion, Kind
-from mindgap.verdicts.finding import Finding
+from mindgap.verdicts.comparison import Comparison
 from mindgap.verdicts.unspecified import RULES
 from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION
 
@@ -16,7 +16,7 @@ def times(ratio: float) -> str:
     return f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
-def of_finding(found: Finding, platform: str, runs: int) -> str:
+def of_comparison(found: Comparison, platform: str, runs: int) -> str:
     """What one output shows."""
     if found.conclusion is Conclusion.AGREES:
         return "same bits as eager"
@@ -29,16 +29,16 @@ def of_finding(found: Finding, platform: str, runs: int) -> str:
     return _divergence(found, platform, runs)
 
 
-def _share(found: Finding) -> str:
+def _share(found: Comparison) -> str:
     if found.total == 1:
         return "its one element"
     return f"{found.wrong or found.differing} of {found.total} elements"
 
 
-def _hazard(found: Finding) -> str:
+def _hazard(found: Comparison) -> str:
     if found.rule == INTERMEDIATE_PRECISION:
         return (
-            f"{found.place} is {found.candidate_value} where eager has {found.eager_value}: {found.why}; "
+            f"{found.location} is {found.candidate_value} where eager has {found.eager_value}: {found.why}; "
             "a platform may keep intermediate values at higher precision"
         )
     reason = RULES[found.rule].reason if found.rule in RULES else found.rule
@@ -46,7 +46,7 @@ def _hazard(found: Finding) -> str:
     return f"{found.output}: {count}, where behaviour is unspecified ({found.rule}): {reason}"
 
 
-def _rounding(found: Finding, runs: int) -> str:
+def _rounding(found: Comparison, runs: int) -> str:
     if found.why:
         return f"{found.output} differs in {_share(found)}: {found.why}"
     if found.kind is Kind.SIGNED_ZERO:
@@ -54,20 +54,22 @@ def _rounding(found: Finding, runs: int) -> str:
     if not found.ratio:
         return f"{found.output} differs from eager in the last bits of {_share(found)}"
     if not found.right_value:
-        return f"{found.place} is {times(found.ratio)} times what rounding explains away from eager, which is rounding"
+        return (
+            f"{found.location} is {times(found.ratio)} times what rounding explains away from eager, which is rounding"
+        )
     if not runs:
-        return f"{found.place} is within {times(found.ratio)} units in the last place of float64, which is rounding"
-    return f"{found.place} is off by {times(found.ratio)} times what rounding explains, which is rounding"
+        return f"{found.location} is within {times(found.ratio)} units in the last place of float64, which is rounding"
+    return f"{found.location} is off by {times(found.ratio)} times what rounding explains, which is rounding"
 
 
-def _divergence(found: Finding, platform: str, runs: int) -> str:
+def _divergence(found: Comparison, platform: str, runs: int) -> str:
     if found.kind in (Kind.DTYPE, Kind.SHAPE):
         what = f"{found.output} is {found.candidate_value} where eager gives {found.eager_value}"
         return f"{what}; eager defines what an operator returns, so {platform} is wrong"
     if found.kind is Kind.ORDER:
         what = f"{found.output} puts {_share(found)} in the wrong place, beyond ties and near-ties"
         return f"{what}; {_who(found, platform)}"
-    what = f"{found.place} is {found.candidate_value}, eager has {found.eager_value}"
+    what = f"{found.location} is {found.candidate_value}, eager has {found.eager_value}"
     if found.right_value:
         what += f", float64 says {found.right_value}"
     if found.kind is Kind.INTEGER:
@@ -79,7 +81,7 @@ def _divergence(found: Finding, platform: str, runs: int) -> str:
     return f"{what} ({_share(found)}): {by}; {_who(found, platform)}"
 
 
-def _who(found: Finding, platform: str) -> str:
+def _who(found: Comparison, platform: str) -> str:
     if found.blame is Blame.CANDIDATE:
         return f"eager is right there, so {platform} is wrong"
     if found.blame is Blame.EAGER:

@@ -55,7 +55,7 @@ Group = tuple[Outcome, Sequence[Outcome]]
 def judge_in_steps(
     groups: Sequence[Group], survey_with: Callable[[Step], Survey | None], steps: Sequence[Step] = STEPS
 ) -> dict[str, Verdict]:
-    """One verdict a candidate, by platform name; surveys are made only as far as a verdict depends on them."""
+    """One verdict per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
     if not any(disagree(base, other) for base, others in groups for other in others):
         return _judged(groups, None)
     verdicts: dict[str, Verdict] = {}
@@ -109,7 +109,7 @@ def disagree(base: Outcome, other: Outcome) -> bool:
 def _judged(groups: Sequence[Group], survey: Survey | None) -> dict[str, Verdict]:
     verdicts: dict[str, Verdict] = {}
     for base, others in groups:
-        verdicts |= judge(base, others, survey)
+        verdicts |= {name: found.verdict for name, found in judge(base, others, survey).items()}
     return verdicts
 
 

@@ -19,7 +19,7 @@ from mindgap.verdicts.hazards import find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.reference import Stepwise, Wide
 from mindgap.verdicts.runner import Call, Capture, Hook, Subject, runner_of
-from mindgap.verdicts.surveyed import RESHAPED, THOROUGH, Places, Survey, Surveyed
+from mindgap.verdicts.surveyed import RESHAPED, THOROUGH, Indices, Survey, Surveyed
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
 from mindgap.verdicts.watch import Watch
 
@@ -56,7 +56,7 @@ class Surveyor:
         self.problem = ""
         self.pool = pool_for(seed)
         self.runs = 0
-        self.places: dict[str, tuple[int, Places]] = {}
+        self.indices: dict[str, tuple[int, Indices]] = {}
         self.wanted: frozenset[int] = frozenset()
         self._watched = False
         self._begin(plain or {})
@@ -73,8 +73,8 @@ class Surveyor:
         except Exception as error:  # the program itself refuses: there is nothing to survey
             self.problem = f"{type(error).__name__}: {error}"
             return
-        self.places = self.watch.places(plain)
-        self.wanted = frozenset(key for key, _ in self.places.values())
+        self.indices = self.watch.indices(plain)
+        self.wanted = frozenset(key for key, _ in self.indices.values())
         if self.wanted or not self._began_with(plain):
             self._begin(plain)
 
@@ -170,7 +170,7 @@ class Surveyor:
             reference=reference,
             spread=None if floor.reshaped else floor.smooth(keep=more),
             flips=floor.flips,
-            places=self.places[name][1] if name in self.places else None,
+            indices=self.indices[name][1] if name in self.indices else None,
             distrust=distrust,
             condition=condition,
         )

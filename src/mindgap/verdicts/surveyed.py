@@ -16,17 +16,17 @@ RESHAPED = "its shape, or whether it exists at all, depends on rounding"
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """An output that holds places of values rather than values."""
+class Indices:
+    """An output that holds indices of values rather than values."""
 
     values: str
     """The name under which the survey keeps the values that it points into."""
     axis: int | None
-    """The dimension that the places count along; None is the flattened tensor."""
+    """The dimension that the indices count along; None is the flattened tensor."""
     planes: int = 0
-    """Places in pooling count through the last so many dimensions."""
+    """Indices in pooling count through the last so many dimensions."""
     distinct: bool = False
-    """No place may appear twice: sort and topk."""
+    """No index may appear twice: sort and topk."""
     operator: str = ""
 
 
@@ -46,7 +46,7 @@ class Surveyed:
     """Elements that rounding turns into or out of Inf or NaN."""
     hazards: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """By rule of unspecified behaviour: the elements that it reaches."""
-    places: Places | None = None
+    indices: Indices | None = None
     distrust: str = ""
     """Why the reference does not hold for this output."""
     condition: float = 0.0
@@ -85,13 +85,13 @@ class Survey:
             return len(tensors) - 1
 
         def describe(item: Surveyed) -> dict[str, Any]:
-            places = item.places
+            indices = item.indices
             return {
                 "name": item.name,
                 "dtype": item.dtype,
                 "tensors": {key: put(getattr(item, key)) for key in _TENSORS},
                 "hazards": {rule: put(mask) for rule, mask in item.hazards.items()},
-                "places": None if places is None else {key: getattr(places, key) for key in _PLACES},
+                "indices": None if indices is None else {key: getattr(indices, key) for key in _INDICES},
                 "distrust": item.distrust,
                 "condition": item.condition,
                 "amplifier": item.amplifier,
@@ -116,7 +116,7 @@ class Survey:
                 name=item["name"],
                 dtype=item["dtype"],
                 hazards={rule: tensors[i] for rule, i in item["hazards"].items()},
-                places=Places(**item["places"]) if item["places"] else None,
+                indices=Indices(**item["indices"]) if item["indices"] else None,
                 distrust=item["distrust"],
                 condition=item["condition"],
                 amplifier=item["amplifier"],
@@ -133,4 +133,4 @@ class Survey:
 
 
 _TENSORS = ("reference", "spread", "stepwise", "flips")
-_PLACES = ("values", "axis", "planes", "distinct", "operator")
+_INDICES = ("values", "axis", "planes", "distinct", "operator")

@@ -1,4 +1,4 @@
-"""The plain run, watched: which rules its calls fall under, what chance drew, which results are places."""
+"""The plain run, watched: which rules its calls fall under, what chance drew, which results are indices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from mindgap.program.graph import leaves
 from mindgap.verdicts.operators import base_name
 from mindgap.verdicts.runner import Call, make
-from mindgap.verdicts.surveyed import Places
+from mindgap.verdicts.surveyed import Indices
 from mindgap.verdicts.unspecified import matching, may_match
 from mindgap.verdicts.unspecified.chance import draws
 from mindgap.verdicts.unspecified.indices import dimension
@@ -20,19 +20,19 @@ _INDEX_RESULT: Final = {
     "cummin": 1, "argsort": 0, "argmax": 0, "argmin": 0, "max_pool2d_with_indices": 1,
     "max_pool3d_with_indices": 1, "adaptive_max_pool2d": 1, "adaptive_max_pool3d": 1,
 }  # fmt: skip
-"""Operators that return places, and which of their results they are."""
+"""Operators that return indices, and which of their results they are."""
 
 _DISTINCT: Final = frozenset({"sort", "argsort", "topk"})
 
 
 @dataclass
 class _Pointer:
-    """A tensor of places as it came out of its operator."""
+    """A tensor of indices as it came out of its operator."""
 
     tensor: torch.Tensor
     key: int
     values: torch.Tensor
-    places: Places
+    indices: Indices
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Watch:
             self.matched.setdefault(rule.id, {})[call.key] = call.op
         result = make(call)
         if call.name in _INDEX_RESULT:
-            self._note_places(call, result)
+            self._note_indices(call, result)
         if isinstance(result, torch.Tensor):
             self.elements += result.numel()
         if draws(call):
@@ -61,7 +61,7 @@ class Watch:
             self.drawn[call.key] = [leaf.detach().clone() for leaf in flat]
         return result
 
-    def _note_places(self, call: Call, result: Any) -> None:
+    def _note_indices(self, call: Call, result: Any) -> None:
         position = _INDEX_RESULT[call.name]
         if position and (not isinstance(result, tuple | list) or len(result) <= position):
             return
@@ -72,15 +72,15 @@ class Watch:
             return
         planes = (3 if "3d" in call.name else 2) if "pool" in call.name else 0
         axis = None if planes else dimension(call)
-        places = Places(f"values:{call.key}", axis, planes, call.name in _DISTINCT, call.op)
-        self._pointers.append(_Pointer(tensor, call.key, call.args[0], places))
+        indices = Indices(f"values:{call.key}", axis, planes, call.name in _DISTINCT, call.op)
+        self._pointers.append(_Pointer(tensor, call.key, call.args[0], indices))
 
-    def places(self, outputs: dict[str, torch.Tensor]) -> dict[str, tuple[int, Places]]:
-        """The outputs that hold places, with the call that made them."""
-        found: dict[str, tuple[int, Places]] = {}
+    def indices(self, outputs: dict[str, torch.Tensor]) -> dict[str, tuple[int, Indices]]:
+        """The outputs that hold indices, with the call that made them."""
+        found: dict[str, tuple[int, Indices]] = {}
         for name, output in outputs.items():
             for pointer in self._pointers:
                 same = pointer.tensor.data_ptr() == output.data_ptr() and pointer.tensor.shape == output.shape
                 if output.numel() and same and pointer.tensor.dtype == output.dtype:
-                    found[name] = (pointer.key, pointer.places)
+                    found[name] = (pointer.key, pointer.indices)
         return found

@@ -1,4 +1,4 @@
-"""Ties, and several writes to one place."""
+"""Ties, and several writes to one index."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _tie_matches(call: Call) -> bool:
     if call.argument(1, "stable") is True and "stable" in call.op:
         return False
     if call.name in ("max", "min", "median", "nanmedian") and "dim" not in call.op:
-        return False  # returns a value, not a place
+        return False  # returns a value, not an index
     axis = dimension(call)
     ordered = (source.reshape(-1) if axis is None else source).sort(dim=-1 if axis is None else axis).values
     axis = -1 if axis is None else axis
@@ -50,7 +50,7 @@ def _tie_matches(call: Call) -> bool:
 
 
 def _tie_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
-    """Order the same values after shuffling the places; equal values then come in another order."""
+    """Order the same values after shuffling them; equal values then come in another order."""
     source = call.args[0]
     axis = dimension(call)
     flat = source.reshape(-1) if axis is None else source
@@ -61,8 +61,8 @@ def _tie_scramble(call: Call, result: Any, attempt: int, generator: torch.Genera
     again = replace(call, args=[moved if axis is not None else moved.reshape(source.shape), *call.args[1:]]).make()
     if isinstance(again, torch.Tensor):
         return order[again]
-    values, places = again
-    return values, order[places]
+    values, positions = again
+    return values, order[positions]
 
 
 # ---- an order that was not asked for
@@ -86,7 +86,7 @@ def _reverse(call: Call, result: Any, attempt: int, generator: torch.Generator) 
 _WRITES: Final = frozenset({"scatter", "index_put", "_index_put_impl", "_unsafe_index_put", "index_copy", "put"})
 
 
-def _places(call: Call) -> torch.Tensor | None:
+def _targets(call: Call) -> torch.Tensor | None:
     """Where a write lands, as one number for each element or row; None when it adds up."""
     target = call.args[0]
     if call.name == "scatter":
@@ -112,19 +112,19 @@ def _places(call: Call) -> torch.Tensor | None:
 
 
 def _linear(indices: list[torch.Tensor], sizes: list[int]) -> torch.Tensor:
-    place = torch.zeros((), dtype=torch.int64)
+    target = torch.zeros((), dtype=torch.int64)
     for index, size in zip(indices, sizes):
-        place = place * size + index
-    return place.reshape(-1)
+        target = target * size + index
+    return target.reshape(-1)
 
 
 def _duplicate_matches(call: Call) -> bool:
-    places = _places(call)
-    return places is not None and places.numel() > 1 and len(torch.unique(places)) < places.numel()
+    targets = _targets(call)
+    return targets is not None and targets.numel() > 1 and len(torch.unique(targets)) < targets.numel()
 
 
 def _duplicate_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
-    """Write in the reverse order; the operator wrote already, so that all places are taken again."""
+    """Write in the reverse order; the operator wrote already, so that every element is written again."""
     target = result if isinstance(result, torch.Tensor) else call.args[0]
     args = [target, *call.args[1:]]
     if call.name == "scatter":

@@ -31,10 +31,10 @@ def _cast(call: Call) -> tuple[torch.Tensor, torch.dtype] | None:
         source, target = call.argument(1, "src"), call.args[0].dtype
     else:
         source = call.args[0]
-        places = [a for a in (*call.args[1:], *call.kwargs.values()) if isinstance(a, torch.dtype | torch.Tensor)]
-        if not places:
+        targets = [a for a in (*call.args[1:], *call.kwargs.values()) if isinstance(a, torch.dtype | torch.Tensor)]
+        if not targets:
             return None
-        target = places[0] if isinstance(places[0], torch.dtype) else places[0].dtype
+        target = targets[0] if isinstance(targets[0], torch.dtype) else targets[0].dtype
     if not isinstance(source, torch.Tensor) or not source.is_floating_point() or target.is_floating_point:
         return None
     return (source, target) if target is torch.bool or is_integer(target) else None

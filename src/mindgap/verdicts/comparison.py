@@ -9,7 +9,7 @@ from mindgap.records.verdict import Blame, Conclusion, Kind
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Comparison:
     """One output compared: the conclusion and the evidence for it."""
 
     output: str
@@ -36,7 +36,7 @@ class Finding:
     """The same for platforms that are wrong in the same way."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """`logits[0, 412]`."""
         return f"{self.output}[{', '.join(map(str, self.worst))}]" if self.worst else self.output
 
@@ -51,6 +51,6 @@ SEVERITY = (
 """From what a reader must know to what needs no word."""
 
 
-def gravest(findings: Sequence[Finding]) -> Finding:
-    """The finding that speaks for all outputs: the gravest conclusion, and of those the largest error."""
-    return min(findings, key=lambda f: (SEVERITY.index(f.conclusion), -(f.ratio or 0.0)))
+def gravest(comparisons: Sequence[Comparison]) -> Comparison:
+    """The comparison that speaks for all outputs: the gravest conclusion, and of those the largest error."""
+    return min(comparisons, key=lambda c: (SEVERITY.index(c.conclusion), -(c.ratio or 0.0)))
