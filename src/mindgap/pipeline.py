@@ -37,7 +37,7 @@ from mindgap.records.source import Source
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta, same_outputs
 from mindgap.records.verdict import Verdict
 from mindgap.verdicts.steps import Step, judge_in_steps
-from mindgap.verdicts.surveyed import Survey
+from mindgap.verdicts.survey import Survey
 
 DEFAULT_PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
 """Checked when none are named: unlike enough to find most differences, and all run on a CPU."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageClock, Task
+from mindgap.platforms.base import Platform, Prepared, StageClock
+from mindgap.program.case import Case
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Ran, Stage
 from mindgap.records.platform import Probe
@@ -16,9 +17,9 @@ from mindgap.records.tensors import NamedTensor
 class CrookedRun(Prepared):
     ran = Ran.PROGRAM
 
-    def __init__(self, task: Task) -> None:
-        assert task.program is not None
-        self._executable = Executable(task.program, task.constants)
+    def __init__(self, case: Case) -> None:
+        assert case.program is not None
+        self._executable = Executable(case.program, case.constants)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
         result = self._executable.run(tensors).clone()
@@ -34,6 +35,6 @@ class Crooked(Platform):
     def probe(self) -> Probe:
         return Probe(available=True, version="1", device="test")
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.COMPILE):
-            return CrookedRun(task)
+            return CrookedRun(case)

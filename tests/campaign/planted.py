@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageClock, Task
+from mindgap.platforms.base import Platform, Prepared, StageClock
+from mindgap.program.case import Case
 from mindgap.program.graph import Node
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Ran, Stage
@@ -24,9 +25,9 @@ PLANTED = "aten.tanh.default"
 class _Run(Prepared):
     ran = Ran.PROGRAM
 
-    def __init__(self, task: Task, wrong: bool) -> None:
-        assert task.program is not None
-        self._executable = Executable(task.program, task.constants)
+    def __init__(self, case: Case, wrong: bool) -> None:
+        assert case.program is not None
+        self._executable = Executable(case.program, case.constants)
         self._wrong = wrong
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
@@ -46,9 +47,9 @@ class Wrong(Platform):
     def probe(self) -> Probe:
         return Probe(available=True, version="1", device="test")
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.COMPILE):
-            return _Run(task, wrong=True)
+            return _Run(case, wrong=True)
 
 
 class Chaos(Platform):
@@ -61,9 +62,9 @@ class Chaos(Platform):
     def probe(self) -> Probe:
         return Probe(available=True, version="1", device="test")
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
-        assert task.program is not None
-        number = int(task.program.name.partition("~")[2])
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        assert case.program is not None
+        number = int(case.program.name.partition("~")[2])
         self.kept.append(torch.ones((24 if number % 5 == 0 else 1) << 18))
         with clock(Stage.COMPILE):
             if number % 11 == 3:
@@ -74,4 +75,4 @@ class Chaos(Platform):
                 time.sleep(3600)
             if number % 7 == 4:
                 raise RuntimeError(f"no kernel for size {number} at node_{number}")
-        return _Run(task, wrong=False)
+        return _Run(case, wrong=False)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageClock, Task
+from mindgap.platforms.base import Platform, Prepared, StageClock
+from mindgap.program.case import Case
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Ran, Stage
 from mindgap.records.platform import PlatformSpec, Probe
@@ -21,10 +22,10 @@ from mindgap.records.tensors import NamedTensor
 class PlantedRun(Prepared):
     ran = Ran.PROGRAM
 
-    def __init__(self, task: Task) -> None:
-        assert task.program is not None
-        self._how = task.program.name
-        self._executable = Executable(task.program, task.constants)
+    def __init__(self, case: Case) -> None:
+        assert case.program is not None
+        self._how = case.program.name
+        self._executable = Executable(case.program, case.constants)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
         return FAILURES.get(self._how, self._healthy)(tensors)
@@ -131,9 +132,9 @@ class Planted(Platform):
     def probe(self) -> Probe:
         return Probe(available=True, version="1", device="planted")
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.COMPILE):
-            prepared = PlantedRun(task)
+            prepared = PlantedRun(case)
             if prepared._how == "compile-crash":
                 os.abort()
         return prepared

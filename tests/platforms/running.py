@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from mindgap.corpus.loaded import Loaded
-from mindgap.platforms.base import Platform, StageClock, Task
+from mindgap.platforms.base import Platform, StageClock
+from mindgap.program.case import Case
 from mindgap.platforms.messages import first_cause
 from mindgap.platforms.registry import load_adapter, resolve
 from mindgap.program.build import build
@@ -76,14 +77,14 @@ class Done:
         return self.outputs[name].tensor
 
 
-def task_of(model: Callable[..., Any], args: Sequence[Any], *, source: bool = False, names: Sequence[str] = ()) -> Task:
+def task_of(model: Callable[..., Any], args: Sequence[Any], *, source: bool = False, names: Sequence[str] = ()) -> Case:
     """The model as an exported program, or as the user's own code."""
     inputs = Inputs.of(args, {}, names)
     if source:
-        return Task(inputs, source=Loaded("model", tuple(args), {}, model))
+        return Case(inputs, source=Loaded("model", tuple(args), {}, model))
     exported = torch.export.export(as_module(model), tuple(inputs.copies()), strict=False)
     program, constants = build(exported, "model")
-    return Task(inputs, program, constants)
+    return Case(inputs, program, constants)
 
 
 def as_module(model: Callable[..., Any]) -> nn.Module:
@@ -94,15 +95,15 @@ def as_module(model: Callable[..., Any]) -> nn.Module:
     return model if isinstance(model, nn.Module) else Wrapper()
 
 
-def run_on(platform: str | Platform, task: Task, runs: int = 1) -> Done:
-    """What a platform does with a task, failures as values."""
+def run_on(platform: str | Platform, case: Case, runs: int = 1) -> Done:
+    """What a platform does with a case, failures as values."""
     adapter = load_adapter(resolve(platform)) if isinstance(platform, str) else platform
     clock = StageClock()
     try:
-        prepared = adapter.prepare(task, clock)
+        prepared = adapter.prepare(case, clock)
         for _ in range(runs):
             with clock(Stage.RUN):
-                outputs = prepared.run(task.inputs.copies())
+                outputs = prepared.run(case.inputs.copies())
     except Exception as error:
         status = adapter.status_of(error, clock.current)
         return Done({}, None, "", clock, status, first_cause(error))

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageClock, Task
+from mindgap.platforms.base import Platform, Prepared, StageClock
+from mindgap.program.case import Case
 from mindgap.platforms.torch_run import Placement, TorchRun, own_program
 from mindgap.program.graph import Node
 from mindgap.program.interpret import Executable
@@ -133,9 +134,9 @@ class Planted(Platform):
     def probe(self) -> Probe:
         return Probe(True, "1", "CPU")
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.LOAD):
-            executable = Executable(own_program(task, Placement()), task.constants)
+            executable = Executable(own_program(case, Placement()), case.constants)
 
         def call(node: Node, function: Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
             fault = FAULTS.get(node.where.removeprefix(MARK)) if node.where.startswith(MARK) else None
@@ -144,7 +145,7 @@ class Planted(Platform):
         def run(tensors: Sequence[torch.Tensor]) -> Any:
             return executable.run(tensors, caller=call)
 
-        return TorchRun(task, Placement(), Ran.PROGRAM, run)
+        return TorchRun(case, Placement(), Ran.PROGRAM, run)
 
     @staticmethod
     def reproducer(spec: PlatformSpec) -> Recipe | None:

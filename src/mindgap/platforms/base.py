@@ -11,9 +11,7 @@ from typing import ClassVar
 
 import torch
 
-from mindgap.corpus.loaded import Loaded
-from mindgap.program.graph import Program, Tensors
-from mindgap.program.inputs import Inputs
+from mindgap.program.case import Case
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import NamedTensor
@@ -26,18 +24,6 @@ class Profile:
     summary: str
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What to run: the user's own code, the exported program, or both to choose from."""
-
-    inputs: Inputs
-    program: Program | None = None
-    constants: Tensors = field(default_factory=dict)
-    source: Loaded | None = None
-    """Set when this worker could import the user's source and was asked to run it."""
-    seed: int = 0
 
 
 class StageClock:
@@ -74,7 +60,7 @@ class StageFailure(Exception):
 
 
 class Prepared(ABC):
-    """A task made ready on a platform: converted, compiled, placed."""
+    """A case made ready on a platform: converted, compiled, placed."""
 
     ran: Ran
     note: str = ""
@@ -111,8 +97,8 @@ class Platform(ABC):
         """Version, device and dtypes, or why it cannot be used here; never raises."""
 
     @abstractmethod
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
-        """Make a task ready, each stage under `clock(stage)`."""
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        """Make a case ready, each stage under `clock(stage)`."""
 
     def status_of(self, error: Exception, stage: Stage) -> Status:
         """What kind of failure an exception of this runtime is."""

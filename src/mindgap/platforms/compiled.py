@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from mindgap.platforms.base import Prepared, StageClock, StageFailure, Task, status_of
+from mindgap.platforms.base import Prepared, StageClock, StageFailure, status_of
+from mindgap.program.case import Case
 from mindgap.platforms.devices import DEVICES
 from mindgap.platforms.eager import probe_device
 from mindgap.platforms.messages import first_cause
@@ -48,20 +49,20 @@ class CompiledPlatform(TorchPlatform):
     def probe(self) -> Probe:
         return guarded(lambda: probe_device(self))
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.LOAD):
-            placement = self.placement_for(task)
-            model = own_model(task, placement)
+            placement = self.placement_for(case)
+            model = own_model(case, placement)
             ran = Ran.PROGRAM if model is None else Ran.SOURCE
             if model is None:
-                model = to_graph_module(own_program(task, placement), task.constants)
+                model = to_graph_module(own_program(case, placement), case.constants)
                 model = model if placement.device is None else model.to(placement.device)
         with clock(Stage.COMPILE):
             compiled = self.compile(model, placement)
-            call = call_with(task, compiled) if ran is Ran.SOURCE else lambda tensors: compiled(*tensors)
+            call = call_with(case, compiled) if ran is Ran.SOURCE else lambda tensors: compiled(*tensors)
             # A program works on copies of the constants that it writes to: it has no state.
-            prepared = TorchRun(task, placement, ran, call, State(model if ran is Ran.SOURCE else None))
-            call_first(prepared, task, placement, clock)
+            prepared = TorchRun(case, placement, ran, call, State(model if ran is Ran.SOURCE else None))
+            call_first(prepared, case, placement, clock)
             prepared.note = what_was_compiled()
         return prepared
 
@@ -134,7 +135,7 @@ def missing_compiler(placement: Placement) -> str:
     return ""
 
 
-def call_first(prepared: TorchRun, task: Task, placement: Placement, clock: StageClock) -> None:
+def call_first(prepared: TorchRun, case: Case, placement: Placement, clock: StageClock) -> None:
     """Compile by calling; what compiled or eager code does in this call, dying included, belongs to the run."""
     from torch._dynamo.callback import callback_handler
 
@@ -144,7 +145,7 @@ def call_first(prepared: TorchRun, task: Task, placement: Placement, clock: Stag
     def ends(*_: Any) -> None:
         clock.enter(Stage.RUN)
 
-    tensors = [placement.put(item) for item in task.inputs.tensors]
+    tensors = [placement.put(item) for item in case.inputs.tensors]
     callback_handler.register_start_callback(starts)
     callback_handler.register_end_callback(ends)
     try:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from mindgap.platforms.base import Prepared, Profile, StageClock, Task
+from mindgap.platforms.base import Prepared, Profile, StageClock
+from mindgap.program.case import Case
 from mindgap.platforms.devices import DEVICES
 from mindgap.platforms.probing import guarded, working
 from mindgap.platforms.torch_run import (
@@ -44,14 +45,14 @@ class Eager(TorchPlatform):
     def probe(self) -> Probe:
         return guarded(lambda: probe_device(self))
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.LOAD):
-            placement = self.placement_for(task)
-            model = own_model(task, placement)
+            placement = self.placement_for(case)
+            model = own_model(case, placement)
             if model is not None:
-                return TorchRun(task, placement, Ran.SOURCE, self.settings(call_with(task, model)), State(model))
-            executable = Executable(own_program(task, placement), task.constants, placement.device)
-            return TorchRun(task, placement, Ran.PROGRAM, self.settings(executable.run))
+                return TorchRun(case, placement, Ran.SOURCE, self.settings(call_with(case, model)), State(model))
+            executable = Executable(own_program(case, placement), case.constants, placement.device)
+            return TorchRun(case, placement, Ran.PROGRAM, self.settings(executable.run))
 
     def settings(self, call: Call) -> Call:
         """The call under the options of this platform."""

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import torch
 from torch.export import ExportedProgram
 
-from mindgap.platforms.base import Prepared, StageClock, StageFailure, Task
+from mindgap.platforms.base import Prepared, StageClock, StageFailure
+from mindgap.program.case import Case
 from mindgap.platforms.torch_run import Numbers, number
 from mindgap.program.convert import returned, to_exported
 from mindgap.program.graph import Program, Ref
@@ -33,7 +34,7 @@ _BITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A task as an exported program, and what it takes and returns."""
+    """A case as an exported program, and what it takes and returns."""
 
     program: Program
     exported: ExportedProgram
@@ -43,15 +44,15 @@ class Export:
     """Fake tensors with the shape and element type of each result."""
 
 
-def export(task: Task, clock: StageClock) -> Export:
-    """The task's program as torch.export makes it from scratch: runtimes may change what they are given."""
+def export(case: Case, clock: StageClock) -> Export:
+    """The case's program as torch.export makes it from scratch: runtimes may change what they are given."""
     with clock(Stage.EXPORT), quiet():
-        if task.program is None:
+        if case.program is None:
             raise StageFailure(Status.UNSUPPORTED, "the model could not be exported")
-        exported = to_exported(task.program, task.constants, [item.tensor for item in task.inputs.tensors])
+        exported = to_exported(case.program, case.constants, [item.tensor for item in case.inputs.tensors])
         returned = next(node for node in exported.graph.nodes if node.op == "output").args[0]
         return Export(
-            task.program,
+            case.program,
             exported,
             tuple(exported.graph_signature.user_inputs),
             tuple(node.meta["val"] for node in returned),
@@ -63,8 +64,8 @@ class ExportedRun(Prepared):
 
     ran = Ran.PROGRAM
 
-    def __init__(self, task: Task, export: Export, infer: Infer, *kept_alive: object) -> None:
-        self._task = task
+    def __init__(self, case: Case, export: Export, infer: Infer, *kept_alive: object) -> None:
+        self._case = case
         self._export = export
         self._infer = infer
         self._kept_alive = kept_alive
@@ -85,7 +86,7 @@ class ExportedRun(Prepared):
                 outputs.append(_named(name, values[names[name]]))
             elif isinstance(value, Numbers):
                 outputs.append(NamedTensor(name, number(value)))
-        for item, before, known in zip(program.inputs, given, self._task.inputs.tensors):
+        for item, before, known in zip(program.inputs, given, self._case.inputs.tensors):
             after = values[names[f"input:{item.name}"]] if f"input:{item.name}" in names else before
             if not same_bits(before, after):
                 outputs.append(_named(f"input:{known.name}", after))

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.platforms.base import StageClock, Task
+from mindgap.platforms.base import StageClock
+from mindgap.program.case import Case
 from mindgap.platforms.exported import Export, by_placeholder, export, quiet
 from mindgap.records.outcome import Stage
 from mindgap.records.tensors import DTYPES
@@ -56,13 +57,13 @@ def require_exporter() -> None:
             raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
-def export_onnx(task: Task, clock: StageClock) -> OnnxModel:
-    """The task as torch's own exporter converts it by default."""
-    exported = export(task, clock)
+def export_onnx(case: Case, clock: StageClock) -> OnnxModel:
+    """The case as torch's own exporter converts it by default."""
+    exported = export(case, clock)
     with clock(Stage.CONVERT), quiet(), torch.no_grad():
         converted = torch.onnx.export(exported.exported, dynamo=True, verbose=False)
         assert converted is not None  # with dynamo=True the exporter returns a program
-        size = sum(tensor.numel() * tensor.element_size() for tensor in task.constants.values())
+        size = sum(tensor.numel() * tensor.element_size() for tensor in case.constants.values())
         names = tuple(str(value.name) for value in converted.model.graph.inputs)
         places = by_placeholder(exported, [(name, name.removesuffix("_orig")) for name in names])
         if size < PROTOBUF_LIMIT_BYTES:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, Task, status_of
+from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, status_of
+from mindgap.program.case import Case
 from mindgap.platforms.exported import ExportedRun, from_bits, quiet, to_numpy
 from mindgap.platforms.messages import first_cause
 from mindgap.platforms.onnx_export import ELEMENT_TYPES, INSTALL, add_model, export_onnx, require_exporter
@@ -34,8 +35,8 @@ class OnnxReference(Platform):
 
         return guarded(ask)
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
-        model = export_onnx(task, clock)
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        model = export_onnx(case, clock)
         with clock(Stage.COMPILE), quiet():
             from onnx.reference import ReferenceEvaluator
 
@@ -44,7 +45,7 @@ class OnnxReference(Platform):
         def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
             return _run(evaluator, model.feeds(tensors))
 
-        return ExportedRun(task, model.export, infer, model)
+        return ExportedRun(case, model.export, infer, model)
 
 
 def _run(evaluator: Any, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:

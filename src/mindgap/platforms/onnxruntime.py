@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, Profile, StageClock, Task, status_of
+from mindgap.platforms.base import Platform, Prepared, Profile, StageClock, status_of
+from mindgap.program.case import Case
 from mindgap.platforms.exported import ExportedRun, from_bits, to_numpy
 from mindgap.platforms.onnx_export import (
     ELEMENT_TYPES,
@@ -49,8 +50,8 @@ class OnnxRuntime(Platform):
 
         return guarded(ask)
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
-        model = export_onnx(task, clock)
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        model = export_onnx(case, clock)
         with clock(Stage.COMPILE):
             source = str(model.path) if model.path else model.proto.SerializeToString()
             session = self.session(source)
@@ -58,7 +59,7 @@ class OnnxRuntime(Platform):
         def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
             return _run(session, model.feeds(tensors))
 
-        return ExportedRun(task, model.export, infer, model)
+        return ExportedRun(case, model.export, infer, model)
 
     @property
     def providers(self) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final
 
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, Task
+from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
+from mindgap.program.case import Case
 from mindgap.platforms.exported import ExportedRun, by_placeholder, export, from_bits, quiet, to_numpy
 from mindgap.platforms.probing import guarded, working
 from mindgap.records.outcome import Stage, Status
@@ -52,8 +53,8 @@ class OpenVino(Platform):
 
         return guarded(ask)
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
-        exported = export(task, clock)
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        exported = export(case, clock)
         with clock(Stage.CONVERT), quiet():
             openvino = import_quietly()
             model = openvino.convert_model(exported.exported)
@@ -64,7 +65,7 @@ class OpenVino(Platform):
         def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
             return _run(compiled, [tensors[place] for place in places])
 
-        return ExportedRun(task, exported, infer)
+        return ExportedRun(case, exported, infer)
 
     @property
     def device(self) -> str:

@@ -3,10 +3,61 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from mindgap.errors import PlatformUnavailable
+from mindgap.execution.pool import HOST, Pool
+from mindgap.execution.process import Death
+from mindgap.execution.serve import load_adapter
+from mindgap.execution.tasks import Worker, task
 from mindgap.platforms.messages import first_cause
-from mindgap.records.platform import Probe
+from mindgap.records.platform import PlatformSpec, Probe
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePlatforms:
+    """Platforms of one interpreter to ask about themselves."""
+
+    specs: tuple[PlatformSpec, ...]
+
+
+@task
+def probe_platforms(worker: Worker, request: ProbePlatforms) -> tuple[Probe, ...]:
+    return tuple(load_adapter(spec).probe() for spec in request.specs)
+
+
+def probe(pool: Pool, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
+    """Ask platforms about themselves: together in one process, alone after a crash."""
+    found: dict[str, Probe] = {}
+    groups: dict[str, list[PlatformSpec]] = {}
+    for spec in specs:
+        groups.setdefault(repr((spec.python, sorted(spec.env.items()))), []).append(spec)
+    for key, members in groups.items():
+        first = members[0]
+        found |= _together(pool, replace(HOST, name=f"probe {key}", python=first.python, env=first.env), members)
+    return found
+
+
+def require(pool: Pool, spec: PlatformSpec) -> Probe:
+    """Ask a platform in its own worker whether it can be used; raises with the reason if not."""
+    found = _together(pool, spec, [spec])[spec.name]
+    if not found.available:
+        raise PlatformUnavailable(f"platform {spec.name} cannot be used here", cause=found.reason, hint=spec.install)
+    return found
+
+
+def _together(pool: Pool, host: PlatformSpec, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
+    try:
+        answer = pool.ask(host, probe_platforms, ProbePlatforms(tuple(specs)))
+        if not isinstance(answer, Death):
+            return {spec.name: item for spec, item in zip(specs, answer)}
+        reason = answer.message
+    except Exception as error:  # an adapter that cannot be loaded, or that raises: it stays listed and says why
+        reason = getattr(error, "cause", None) or first_cause(error)
+    if len(specs) > 1:
+        return {name: p for spec in specs for name, p in _together(pool, host, [spec]).items()}
+    return {specs[0].name: Probe(available=False, reason=reason)}
 
 
 def guarded(ask: Callable[[], Probe]) -> Probe:

@@ -1,4 +1,4 @@
-"""Running a task with torch: placement, seeds, names of outputs, changed inputs."""
+"""Running a case with torch: placement, seeds, names of outputs, changed inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageFailure, Task
+from mindgap.platforms.base import Platform, Prepared, StageFailure
+from mindgap.program.case import Case
 from mindgap.platforms.devices import CPU, DEVICES, Device
 from mindgap.program.build import plain
 from mindgap.program.graph import Program, leaves, map_leaves
@@ -23,14 +24,14 @@ from mindgap.records.platform import PlatformSpec
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, same_bits
 
 Call: TypeAlias = Callable[[Sequence[torch.Tensor]], Any]
-"""A task as a function of its placed input tensors."""
+"""A case as a function of its placed input tensors."""
 
 Numbers = bool | int | float | complex
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a task runs."""
+    """Where a case runs."""
 
     kind: Device = CPU
     device: torch.device | None = None
@@ -87,17 +88,17 @@ class Placement:
 
 
 class TorchRun(Prepared):
-    """A task that torch runs, whatever was done to it before."""
+    """A case that torch runs, whatever was done to it before."""
 
-    def __init__(self, task: Task, placement: Placement, ran: Ran, call: Call, state: State | None = None) -> None:
+    def __init__(self, case: Case, placement: Placement, ran: Ran, call: Call, state: State | None = None) -> None:
         self.ran = ran
-        self._task = task
+        self._case = case
         self._placement = placement
         self._call = call
         self._state = state or State(None)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
-        given = [replace(item, tensor=tensor) for item, tensor in zip(self._task.inputs.tensors, tensors)]
+        given = [replace(item, tensor=tensor) for item, tensor in zip(self._case.inputs.tensors, tensors)]
         placed = [self._placement.put(item) for item in given]
         result = self.result(placed)
         outputs, dropped = named_outputs(result)
@@ -107,8 +108,8 @@ class TorchRun(Prepared):
         return outputs + changed(given, after)
 
     def result(self, placed: Sequence[torch.Tensor]) -> Any:
-        """What the task returns for tensors that are on the device already."""
-        set_seeds(self._task.seed, self._placement.kind)
+        """What the case returns for tensors that are on the device already."""
+        set_seeds(self._case.seed, self._placement.kind)
         try:
             with torch.no_grad():
                 result = self._call(placed)
@@ -129,35 +130,33 @@ class TorchPlatform(Platform):
     def placement(self) -> Placement:
         return Placement.of(self.spec, self.device_table)
 
-    def placement_for(self, task: Task) -> Placement:
-        """Where the task will run; refuses inputs that cannot be there."""
+    def placement_for(self, case: Case) -> Placement:
+        """Where the case will run; refuses inputs that cannot be there."""
         placement = self.placement
-        for item in task.inputs.tensors:
+        for item in case.inputs.tensors:
             placement.kind.refuse_missing(item.name, item.tensor.dtype)
         return placement
 
 
-def own_model(task: Task, placement: Placement) -> Callable[..., Any] | None:
+def own_model(case: Case, placement: Placement) -> Callable[..., Any] | None:
     """The user's own code on the device, where this worker has it."""
-    if task.source is None or task.source.model is None:
-        return None
-    return placement.model(task.source.model)
+    return None if case.model is None else placement.model(case.model)
 
 
-def own_program(task: Task, placement: Placement) -> Program:
+def own_program(case: Case, placement: Placement) -> Program:
     """The exported program for the device, for a worker that has no source."""
-    if task.program is None:
+    if case.program is None:
         raise StageFailure(Status.UNSUPPORTED, "the model could be neither imported nor exported")
-    for constant in task.program.constants:
+    for constant in case.program.constants:
         placement.kind.refuse_missing(constant.name, DTYPES[constant.meta.dtype])
-    return placement.program(task.program)
+    return placement.program(case.program)
 
 
-def call_with(task: Task, model: Callable[..., Any]) -> Call:
+def call_with(case: Case, model: Callable[..., Any]) -> Call:
     """The user's own function of nested arguments as a function of tensors."""
 
     def call(tensors: Sequence[torch.Tensor]) -> Any:
-        args, kwargs = task.inputs.call(tensors)
+        args, kwargs = case.inputs.call(tensors)
         return model(*args, **kwargs)
 
     return call

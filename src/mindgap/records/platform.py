@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +37,6 @@ class PlatformSpec:
     summary: str = ""
     install: str | None = None
     """The command that would make the platform available."""
-
-    def to_message(self) -> dict[str, Any]:
-        return {**asdict(self), "env": dict(self.env), "options": dict(self.options)}
-
-    @classmethod
-    def from_message(cls, message: Mapping[str, Any]) -> PlatformSpec:
-        return cls(**{**message, "limits": Limits(**message["limits"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,3 +19,5 @@ class Source:
     """Where relative paths of the spec start."""
     pickled: bytes | None = None
     """The user's own module, handed over from Python; never read from a file."""
+    loader: str = "mindgap.corpus.load:load_model"
+    """`module:function` that makes the model where it is to run: a worker without source never imports it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 
 class Intent(Enum):
@@ -40,34 +39,3 @@ class Provenance:
     """Operators, and a mutation, that the synthesis asked for because they reach what is not covered yet."""
     options: tuple[float, float] = (0.0, 0.0)
     """Shares of invalid and of equivalent variants, which the seed's choice depends on."""
-
-    def to_message(self) -> dict[str, Any]:
-        return {
-            "base": self.base,
-            "base_name": self.base_name,
-            "seed": self.seed,
-            "intent": self.intent.value,
-            "steps": list(self.steps),
-            "mutations": list(self.mutations),
-            "values": self.values,
-            "donor": self.donor,
-            "donor_name": self.donor_name,
-            "focus": list(self.focus),
-            "options": list(self.options),
-        }
-
-    @classmethod
-    def from_message(cls, message: dict[str, Any]) -> Provenance:
-        return cls(
-            base=message["base"],
-            base_name=message["base_name"],
-            seed=message["seed"],
-            intent=Intent(message["intent"]),
-            steps=tuple(message["steps"]),
-            mutations=tuple(message["mutations"]),
-            values=message["values"],
-            donor=message.get("donor", ""),
-            donor_name=message.get("donor_name", ""),
-            focus=tuple(message.get("focus", ())),
-            options=tuple(message.get("options", (0.0, 0.0))),
-        )

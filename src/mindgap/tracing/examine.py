@@ -18,7 +18,7 @@ from mindgap.tracing.witness import Witness
 from mindgap.verdicts.comparison import Comparison
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.steps import ALL_RUNS
-from mindgap.verdicts.surveyed import Survey
+from mindgap.verdicts.survey import Survey
 
 VALUES: Final = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.INTEGER, Kind.ORDER, Kind.SIGNED_ZERO})
 """Kinds that one fault may show itself as, depending on the operators after it."""

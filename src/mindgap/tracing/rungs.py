@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.platforms.base import Prepared, StageClock, Task
+from mindgap.platforms.base import Prepared, StageClock
+from mindgap.program.case import Case
 from mindgap.platforms.compiled import Inductor
 from mindgap.platforms.messages import first_cause
 from mindgap.platforms.torch_run import TorchRun, own_program
@@ -55,18 +56,18 @@ class Rungs(Inductor):
 
     runtime = "inductor-rungs"
 
-    def prepare(self, task: Task, clock: StageClock) -> Prepared:
-        return _AllRungs(self, task, clock)
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        return _AllRungs(self, case, clock)
 
 
 class _AllRungs(Prepared):
     ran = Ran.PROGRAM
 
-    def __init__(self, platform: Rungs, task: Task, clock: StageClock) -> None:
+    def __init__(self, platform: Rungs, case: Case, clock: StageClock) -> None:
         self._platform = platform
-        self._task = task
+        self._case = case
         with clock(Stage.LOAD):
-            self._module = to_graph_module(own_program(task, platform.placement), task.constants)
+            self._module = to_graph_module(own_program(case, platform.placement), case.constants)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
         found: list[NamedTensor] = []
@@ -91,7 +92,7 @@ class _AllRungs(Prepared):
             raise RuntimeError("this torch has no such switch")
         with config.patch(known):
             compiled: Any = torch.compile(self._module, backend=rung.backend)
-            run = TorchRun(self._task, self._platform.placement, Ran.PROGRAM, lambda given: compiled(*given))
+            run = TorchRun(self._case, self._platform.placement, Ran.PROGRAM, lambda given: compiled(*given))
             return run.run([tensor.clone() for tensor in tensors])
 
 

@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
 
-from mindgap.execution.batch import Question, Relation
-from mindgap.platforms.base import Task
+from mindgap.execution.parcel import Parcel
+from mindgap.program.case import Case
 from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Conclusion, Verdict
+from mindgap.verdicts.judge import Judgement
 from mindgap.verdicts.steps import STEPS, Step, judge_in_steps
-from mindgap.verdicts.survey import survey
-from mindgap.verdicts.surveyed import Survey
+from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.surveyor import Surveyor
 
 HOLDS: Final = 1e-9
 """Relative distance within which float64 says that a relation holds: far above its own rounding, far below any
 real dependence between samples."""
 
 
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Rows of a program's outputs that must equal rows of another program's outputs on the same platform."""
+
+    original: Parcel
+    take: tuple[int, ...] = ()
+    """Rows of the original; empty is everything."""
+    of: tuple[int, ...] = ()
+    """The rows of the derived program that must equal them."""
+    size: int = 0
+    """The batch size of the original: outputs whose first dimension is another do not take part."""
+
+
 def judge_related(
-    question: Question, derived: Outcome, original: Task, survey_with: Callable[[Step], Survey]
-) -> list[Verdict]:
-    """A verdict where the relation holds in float64 for some output; nothing where it holds for none."""
-    relation = question.relation
-    assert relation is not None and original.program is not None
-    before = survey((original.program, original.constants), original.inputs, original.seed, 0)
+    relation: Relation, original: Outcome, derived: Outcome, case: Case, survey_with: Callable[[Step], Survey]
+) -> dict[str, Judgement]:
+    """A verdict where the relation holds in float64 for some output; nothing where it holds for none.
+
+    `case` is the original program.
+    """
+    before = Surveyor((case.graph, case.constants), case.inputs, case.seed).survey(0)
     after = survey_with(STEPS[0])
-    if before.problem or after.problem or not question.baseline.ok:
-        return []
-    given = {item.name: item.tensor for item in question.baseline.outcome().outputs}
+    if before.problem or after.problem or not original.ok:
+        return {}
+    given = {item.name: item.tensor for item in original.outputs}
     expected: list[NamedTensor] = []
     compared: list[NamedTensor] = []
     for item in derived.outputs:
@@ -42,10 +57,10 @@ def judge_related(
                 expected.append(NamedTensor(item.name, wanted))
                 compared.append(replace(item, stride=None))
     if not compared:
-        return []
+        return {}
     baseline = replace(derived, outputs=tuple(expected))
-    verdicts = judge_in_steps([(baseline, [replace(derived, outputs=tuple(compared))])], survey_with)
-    return [_in_words(verdict) for verdict in verdicts.values()]
+    found = judge_in_steps([(baseline, [replace(derived, outputs=tuple(compared))])], survey_with)
+    return {name: replace(item, verdict=_in_words(item.verdict)) for name, item in found.items()}
 
 
 def _holds(relation: Relation, before: Survey, after: Survey, name: str) -> bool:

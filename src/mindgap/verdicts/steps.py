@@ -25,8 +25,8 @@ from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import NamedTensor, same_outputs
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 from mindgap.verdicts.elements import THRESHOLD
-from mindgap.verdicts.judge import judge
-from mindgap.verdicts.surveyed import THOROUGH, Survey
+from mindgap.verdicts.judge import Judgement, judge
+from mindgap.verdicts.survey import THOROUGH, Survey
 
 ALL_RUNS: Final = 8
 """Noise runs of the last step (docs/decisions/0003)."""
@@ -54,23 +54,23 @@ Group = tuple[Outcome, Sequence[Outcome]]
 
 def judge_in_steps(
     groups: Sequence[Group], survey_with: Callable[[Step], Survey | None], steps: Sequence[Step] = STEPS
-) -> dict[str, Verdict]:
-    """One verdict per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
+) -> dict[str, Judgement]:
+    """One judgement per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
     if not any(disagree(base, other) for base, others in groups for other in others):
         return _judged(groups, None)
-    verdicts: dict[str, Verdict] = {}
+    found: dict[str, Judgement] = {}
     for step in steps:
         if step == BRIEF[0]:
-            if all(map(_in_the_last_bits, groups)) and _are_near(verdicts := _judged(groups, None)):
+            if all(map(_in_the_last_bits, groups)) and _are_near(found := _judged(groups, None)):
                 break
             continue
         survey = survey_with(step)
-        verdicts = _judged(groups, survey)
+        found = _judged(groups, survey)
         if survey is None or survey.problem:
             break
-        if all(_settled(verdict, step) for verdict in verdicts.values()):
+        if all(_settled(item.verdict, step) for item in found.values()):
             break
-    return verdicts
+    return found
 
 
 def _in_the_last_bits(group: Group) -> bool:
@@ -96,9 +96,10 @@ def _is_close(one: NamedTensor, other: NamedTensor) -> bool:
     return bool(((first - second).abs_() <= bound).all())
 
 
-def _are_near(verdicts: dict[str, Verdict]) -> bool:
+def _are_near(found: dict[str, Judgement]) -> bool:
     """Whether nobody is more than a few last bits away, or changes from run to run."""
-    return all(v.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.FAILED) for v in verdicts.values())
+    near = (Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.FAILED)
+    return all(item.verdict.conclusion in near for item in found.values())
 
 
 def disagree(base: Outcome, other: Outcome) -> bool:
@@ -106,11 +107,11 @@ def disagree(base: Outcome, other: Outcome) -> bool:
     return base.ok and other.ok and not same_outputs(base.outputs, other.outputs)
 
 
-def _judged(groups: Sequence[Group], survey: Survey | None) -> dict[str, Verdict]:
-    verdicts: dict[str, Verdict] = {}
+def _judged(groups: Sequence[Group], survey: Survey | None) -> dict[str, Judgement]:
+    found: dict[str, Judgement] = {}
     for base, others in groups:
-        verdicts |= {name: found.verdict for name, found in judge(base, others, survey).items()}
-    return verdicts
+        found |= judge(base, others, survey)
+    return found
 
 
 _NEAR: Final = (Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.FAILED, Conclusion.UNSTABLE)

@@ -1,0 +1,153 @@
+"""Running cases on a platform: the one function that does it in a worker, and how a parent asks for it."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from mindgap.errors import MindgapError, NoSpace
+from mindgap.execution import arena
+from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel, with_state
+from mindgap.execution.pool import KILLED_TRIES, Pool
+from mindgap.execution.process import Death
+from mindgap.execution.tasks import Worker, find, task
+from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
+from mindgap.platforms.messages import first_cause
+from mindgap.program.case import Case
+from mindgap.records.memory import collect_seldom
+from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.platform import PlatformSpec
+from mindgap.records.tensors import NamedTensor, same_outputs
+
+
+@dataclass(frozen=True, slots=True)
+class RunCases:
+    """Cases to run, and the file that takes the outputs of each."""
+
+    cases: tuple[Parcel, ...]
+    files: tuple[str, ...]
+    runs: int = 1
+    """More than one also tells whether the platform agrees with itself."""
+    program_only: bool = True
+    """Whether the exported program runs even where the user's own code could."""
+
+
+@task
+def run_cases(worker: Worker, request: RunCases) -> Iterator[Outcome]:
+    """Each outcome is reported when it is there, so that a death costs only the case at hand."""
+    collect_seldom()
+    for parcel, file in zip(request.cases, request.files):
+        yield run_case(worker, parcel, Path(file), request.runs, request.program_only)
+
+
+def run_case(worker: Worker, parcel: Parcel, file: Path, runs: int, program_only: bool) -> Outcome:
+    """What this worker's platform does with one case; its outputs go to a file."""
+    platform: Platform = worker.platform
+    clock = StageClock(worker.reach)
+    try:
+        case, fallback = _opened(platform, parcel, worker.keep(Constants), program_only, clock)
+        prepared = platform.prepare(case, clock)
+        outputs = one_run(prepared, case, clock)
+        stable = None
+        for _ in range(runs - 1):
+            stable = (stable is not False) and same_outputs(outputs, one_run(prepared, case, clock))
+        stored = arena.store(file, outputs)
+    except NoSpace:
+        raise
+    except Exception as error:
+        sys.stderr.write(traceback.format_exc())  # the whole story goes to the log
+        message = str(error) if isinstance(error, MindgapError) else first_cause(error)
+        status = platform.status_of(error, clock.current)
+        return Outcome(platform.spec.name, status, clock.current, message, seconds=clock.seconds)
+    return Outcome(
+        platform.spec.name,
+        Status.OK,
+        Stage.RUN,
+        ran=prepared.ran,
+        note="; ".join(filter(None, [fallback, prepared.note])),
+        stable=stable,
+        seconds=clock.seconds,
+        digest=arena.digest_of(outputs),
+        file=str(file),
+        stored=stored,
+    )
+
+
+def _opened(
+    platform: Platform, parcel: Parcel, constants: Constants, program_only: bool, clock: StageClock
+) -> tuple[Case, str]:
+    """The user's own code where this platform can run it, otherwise the program and why."""
+    reason = ""
+    case = open_parcel(parcel, constants)
+    if platform.runs_source and case.source is not None and not program_only:
+        with clock(Stage.LOAD):
+            try:
+                model = find(case.source.loader)(case.source)
+                with_state(model, case.state, case.constants)
+                return replace(case, model=model), ""
+            except Exception as error:
+                if case.program is None:
+                    raise
+                reason = f"ran the program, because the source cannot be loaded here: {first_cause(error)}"
+    with clock(Stage.EXPORT):
+        if case.program is None:
+            raise StageFailure(Status.UNSUPPORTED, case.export_failure or "the model was not exported")
+    return case, reason
+
+
+def one_run(prepared: Prepared, case: Case, clock: StageClock) -> list[NamedTensor]:
+    """Outputs for fresh copies of the inputs, with the seeds set."""
+    tensors = case.inputs.copies()
+    torch.default_generator.manual_seed(case.seed)  # platforms with another device seed it themselves
+    with clock(Stage.RUN):
+        return prepared.run(tensors)
+
+
+def run(
+    pool: Pool,
+    spec: PlatformSpec,
+    parcel: Parcel,
+    runs: int = 1,
+    program_only: bool = True,
+    on_stage: Callable[[Stage], None] | None = None,
+) -> Outcome:
+    """What a platform does with one case, asked from the parent; the outputs lie in a file."""
+    file = pool.scratch.new_file("outputs")
+    request = RunCases((parcel,), (str(file),), runs, program_only)
+    found: list[Outcome] = []
+    for _ in range(KILLED_TRIES):
+        death = pool.ask(spec, run_cases, request, on_stage, found.append)
+        if found:
+            return replace(found[0], log_tail="" if found[0].ok else pool.log_tail(spec))
+        if not (isinstance(death, Death) and death.outside) or pool.interrupted:
+            break
+    assert isinstance(death, Death)
+    file.unlink(missing_ok=True)
+    return died(spec.name, death)
+
+
+def run_here(pool: Pool, spec: PlatformSpec, case: Case, runs: int = 1) -> Outcome:
+    """The same for a case in this process; its outputs are in memory."""
+    path = pool.scratch.new_file("case")
+    try:
+        outcome = run(pool, spec, make_parcel(case, path), runs)
+        return arena.discarded(arena.opened(outcome))
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def died(platform: str, death: Death) -> Outcome:
+    """A worker's death as an outcome."""
+    return Outcome(platform, death.status, death.stage, death.message, death.log_tail)
+
+
+def same_results(first: Outcome, second: Outcome) -> bool:
+    """Whether both ran and gave the same bits."""
+    return first.ok and second.ok and first.digest == second.digest
+
+

@@ -1,0 +1,153 @@
+"""Judging a case: the one function that does it, in a worker where the outputs can be mapped."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mindgap.errors import MindgapError
+from mindgap.execution.arena import opened
+from mindgap.execution.parcel import Constants, Parcel, open_parcel, with_state
+from mindgap.execution.pool import HOST, Pool
+from mindgap.execution.process import Death
+from mindgap.execution.tasks import Worker, find, task
+from mindgap.program.case import Case
+from mindgap.records.memory import collect_seldom
+from mindgap.records.outcome import Outcome
+from mindgap.records.platform import PlatformSpec
+from mindgap.records.verdict import Conclusion, Verdict
+from mindgap.verdicts.judge import Judgement, judge
+from mindgap.verdicts.related import Relation, judge_related
+from mindgap.verdicts.steps import STEPS, Step, judge_in_steps
+from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.surveyor import Surveyor
+
+
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """A baseline, and the candidates that are compared with it."""
+
+    baseline: Outcome
+    candidates: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One case whose platforms do not all agree: who is wrong?"""
+
+    case: Parcel
+    groups: tuple[Comparing, ...]
+    steps: tuple[Step, ...] = STEPS
+    relation: Relation | None = None
+    """Set when the baseline is not another platform but another program on the same platform."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The answer to a question, with the evidence that an explanation needs."""
+
+    judgements: Mapping[str, Judgement] = field(default_factory=dict)
+    """By platform."""
+    reference: str = ""
+    """What errors were measured against, or why there was nothing."""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """Rules of unspecified behaviour that a call fell under, and the operator."""
+    noise_runs: int = 0
+    spread: float = 0.0
+    """The most that rounding noise moved an element."""
+    is_surveyed: bool = False
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        return {name: judgement.verdict for name, judgement in self.judgements.items()}
+
+
+@task
+def judge_cases(worker: Worker, questions: tuple[Question, ...]) -> Iterator[Judged]:
+    """Each answer is reported when it is there; a question that fails costs only its own verdicts."""
+    collect_seldom()
+    for question in questions:
+        try:
+            yield judged(question, worker.keep(Constants))
+        except Exception as error:
+            sys.stderr.write(traceback.format_exc())
+            yield unjudged(question, f"judging failed, which is a bug in mindgap: {type(error).__name__}: {error}")
+
+
+def judged(question: Question, constants: Constants) -> Judged:
+    """Verdicts on every candidate, from as much evidence as they need."""
+    groups = [(opened(group.baseline), [opened(c) for c in group.candidates]) for group in question.groups]
+    evidence = _Evidence(question, groups[0][0], constants)
+    if question.relation is not None:
+        original = open_parcel(question.relation.original, constants)
+        found = judge_related(question.relation, groups[0][0], groups[0][1][0], original, evidence.survey)
+    else:
+        found = judge_in_steps(groups, evidence.survey, question.steps)
+    last = evidence.last
+    if last is None:
+        return Judged(found, "not needed: every platform gave eager's bits")
+    if last.problem:
+        return Judged(found, f"none: the float64 reference could not be made ({last.problem})")
+    return Judged(found, "eager in float64", last.rules, last.runs, last.largest_spread, is_surveyed=True)
+
+
+class _Evidence:
+    """Surveys the case of a question, as far as its verdicts ask for it."""
+
+    def __init__(self, question: Question, baseline: Outcome, constants: Constants) -> None:
+        self._question = question
+        self._constants = constants
+        known = baseline.is_local_eager and question.relation is None
+        self._plain = {item.name: item.tensor for item in baseline.outputs} if known else None
+        self._surveyor: Surveyor | None = None
+        self.last: Survey | None = None
+
+    def survey(self, step: Step) -> Survey:
+        try:
+            if self._surveyor is None:
+                case = open_parcel(self._question.case, self._constants)
+                self._surveyor = Surveyor(_subject(case), case.inputs, case.seed, self._plain)
+            self.last = self._surveyor.survey(step.runs, not step.is_last, step.reference)
+        except Exception as error:
+            sys.stderr.write(traceback.format_exc())
+            self.last = Survey(problem=f"{type(error).__name__}: {error}".splitlines()[0])
+        return self.last
+
+
+def _subject(case: Case) -> tuple[object, object] | Callable[..., object]:
+    """The program with its constants; the user's own model where it could not be exported."""
+    if case.program is not None:
+        return case.program, case.constants
+    if case.source is None:
+        raise MindgapError("there is neither a program nor a source to survey")
+    model: Callable[..., object] = find(case.source.loader)(case.source)
+    with_state(model, case.state, case.constants)
+    return model
+
+
+def unjudged(question: Question, reason: str) -> Judged:
+    """No verdict on any candidate, and why."""
+    names = [candidate.platform for group in question.groups for candidate in group.candidates]
+    return Judged({name: Judgement(Verdict(name, Conclusion.UNJUDGED, reason)) for name in names})
+
+
+def ask_judge(pool: Pool, question: Question, host: PlatformSpec = HOST) -> Judged:
+    """The answer to a question; where nobody gave other bits than the baseline, no worker is needed."""
+    if not any(differs(group.baseline, c) for group in question.groups for c in group.candidates):
+        found: dict[str, Judgement] = {}
+        for group in question.groups:
+            found |= judge(group.baseline, group.candidates, None)
+        return Judged(found, "not needed: every platform gave eager's bits")
+    answers: list[Judged] = []
+    death = pool.ask(host, judge_cases, (question,), on_item=answers.append)
+    if answers:
+        return answers[0]
+    assert isinstance(death, Death)
+    return unjudged(question, f"the float64 reference could not be made: {death.message}")
+
+
+def differs(baseline: Outcome, candidate: Outcome) -> bool:
+    """Whether both ran, and not with the same bits: only then a reference can decide anything."""
+    return baseline.ok and candidate.ok and baseline.digest != candidate.digest
