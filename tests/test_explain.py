@@ -100,7 +100,7 @@ def test_unspecified_behaviour_is_named_by_its_rule(pool: Pool, config: Config, 
 
 def test_a_crash_is_explained_like_a_value(pool: Pool, config: Config, tmp_path: Path) -> None:
     found = explain(double, "crashing", tmp_path, [torch.ones(3)], config=config, pool=pool)
-    assert found.survived and len(found.reduction.witness.program.nodes) == 1
+    assert found.survived and len(found.reduction.witness.graph.nodes) == 1
     assert any("crash at run" in line for line in explanation_lines(found))
 
 
@@ -111,7 +111,7 @@ def campaign(tmp_path: Path) -> Path:
     with Ledger(tmp_path, writing=True) as ledger, ledger.data as data:
         data.execute("INSERT INTO platforms VALUES (1, 'planted', '0', 'CPU')")
         data.execute("INSERT INTO bases VALUES (1, 'f', 'base')")
-        row = (7, "f", "variant", 1, "valid", "", 2, "{}", "[]", zlib.compress(encode(witness.program)))
+        row = (7, "f", "variant", 1, "valid", "", 2, "{}", "[]", zlib.compress(encode(witness.graph)))
         data.execute("INSERT INTO programs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         finding = {
             "id": "F-01", "signature": "s", "category": "divergence", "platforms": "planted", "witness": 7,
@@ -125,7 +125,7 @@ def campaign(tmp_path: Path) -> Path:
 def test_a_finding_of_a_campaign_is_explained(pool: Pool, config: Config, campaign: Path) -> None:
     assert finding_ids(campaign) == ["F-01"]
     found = explain_finding(campaign, "F-01", config=config, pool=pool)
-    assert [node.op for node in found.reduction.witness.program.nodes] == ["aten.tanh.default"]
+    assert [node.op for node in found.reduction.witness.graph.nodes] == ["aten.tanh.default"]
     assert found.cause.kind is Class.IMPLEMENTATION
     assert (campaign / "F-01" / "repro.py").exists() and (campaign / "F-01" / "issue.md").exists()
     json.dumps(explanation_document(found))

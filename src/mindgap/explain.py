@@ -23,6 +23,7 @@ from mindgap.execution.serve_batch import Weights
 from mindgap.pipeline import DONE, Given, Progress, environment, import_paths, make_subject
 from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.registry import resolve
+from mindgap.program.case import Case
 from mindgap.program.codec import decode
 from mindgap.records.files import write_whole
 from mindgap.records.platform import PlatformSpec
@@ -38,7 +39,6 @@ from mindgap.tracing.examine import Examination, Examiner, Symptom
 from mindgap.tracing.extract import extract
 from mindgap.tracing.ladder import Ladder, climb
 from mindgap.tracing.trace import Trace, trace
-from mindgap.tracing.witness import Witness
 from mindgap.verdicts.unspecified import RULES
 
 JOURNAL: Final = "journal"
@@ -79,7 +79,7 @@ class Explanation:
     @property
     def culprits(self) -> tuple[int, ...]:
         """Node ids of the operators at fault, the first suspect first; several when they differ only together."""
-        return self.trace.culprits or tuple(node.id for node in self.reduction.witness.program.nodes)
+        return self.trace.culprits or tuple(node.id for node in self.reduction.witness.graph.nodes)
 
 
 def explain(
@@ -108,7 +108,7 @@ def explain(
         tell("model", "load and export")
         subject = make_subject(workers, model, inputs, dtype=dtype, seed=seed, trust=trust)
         tell("model", DONE)
-        witness = Witness.of(subject)
+        witness = Case.of(subject)
         if witness is None:
             raise ModelError("a model that cannot be exported cannot be explained", cause=subject.export_failure)
         return explain_witness(workers, subject.name, witness, spec, config, Path(folder), budget, tell)
@@ -155,7 +155,7 @@ class Filed:
     platform: str
     version: str
     """Of the platform at that time."""
-    witness: Witness
+    witness: Case
 
 
 def finding_ids(directory: Path) -> list[str]:
@@ -179,13 +179,13 @@ def read_finding(directory: Path, identity: str) -> Filed:
         raise UsageError(f"the program of {identity} was not kept", where=str(directory))
     program = decode(data, where=f"{directory}: {identity}")
     constants = Weights().of(program, str(directory / "weights"))
-    return Filed(row[1], row[2] or "", Witness(program, constants, of_program(program, 0)))
+    return Filed(row[1], row[2] or "", Case.of(program, constants, of_program(program, 0)))
 
 
 def explain_witness(
     pool: Pool,
     name: str,
-    witness: Witness,
+    witness: Case,
     spec: PlatformSpec,
     config: Config,
     folder: Path,
@@ -230,7 +230,7 @@ def explain_witness(
     return explanation
 
 
-def confirm(examiner: Examiner, witness: Witness) -> tuple[Examination, Symptom]:
+def confirm(examiner: Examiner, witness: Case) -> tuple[Examination, Symptom]:
     """The difference as it is today; raises when there is none, with what there is instead."""
     found = examiner.examine(witness, runs=2)
     verdict, platform = found.verdict, examiner.platform.name
@@ -258,7 +258,7 @@ def confirm(examiner: Examiner, witness: Witness) -> tuple[Examination, Symptom]
     return found, symptom
 
 
-def begin(examiner: Examiner, witness: Witness, path: Trace, symptom: Symptom) -> tuple[Witness, Symptom]:
+def begin(examiner: Examiner, witness: Case, path: Trace, symptom: Symptom) -> tuple[Case, Symptom]:
     """Where to begin reducing: the first operator that is wrong alone, or neighbours together, or the whole program."""
     if len(path.steps) == 1:
         return witness, symptom

@@ -17,11 +17,11 @@ from mindgap.reduction.simplicity import digits, simplicity
 from mindgap.tracing.capture import capture
 from mindgap.tracing.examine import Examiner
 from mindgap.tracing.extract import Value
-from mindgap.tracing.witness import Witness
+from mindgap.program.case import Case
 from tests.tracing.witnesses import chain, plant, run_here, witness_of, writing
 
 
-def values(witness: Witness, parts: Sequence[Collection[int]]) -> list[dict[int, Value]]:
+def values(witness: Case, parts: Sequence[Collection[int]]) -> list[dict[int, Value]]:
     return capture(run_here, witness, parts)
 
 
@@ -32,15 +32,15 @@ class NeedsExpOf:
         self.limit = limit
         self.asked = 0
 
-    def __call__(self, witnesses: Sequence[Witness], after_cut: bool) -> int | None:
+    def __call__(self, witnesses: Sequence[Case], after_cut: bool) -> int | None:
         for place, witness in enumerate(witnesses):
             self.asked += 1
             if self.shows(witness):
                 return place
         return None
 
-    def shows(self, witness: Witness) -> bool:
-        node = next((n for n in witness.program.nodes if n.op == "aten.exp.default"), None)
+    def shows(self, witness: Case) -> bool:
+        node = next((n for n in witness.graph.nodes if n.op == "aten.exp.default"), None)
         if node is None:
             return False
         fed = values(witness, [(node.id,)])[0][int(node.args[0])]
@@ -57,8 +57,8 @@ def test_the_finding_survives_and_one_operator_with_one_number_is_left(seed: int
         return
     found = reduce(witness, question, values)
     assert found.finished and question.shows(found.witness)
-    assert [node.op for node in found.witness.program.nodes] == ["aten.exp.default"]
-    assert found.witness.elements() == 1 and found.witness.inputs[0].item() == 1.0
+    assert [node.op for node in found.witness.graph.nodes] == ["aten.exp.default"]
+    assert found.witness.elements() == 1 and found.witness.tensors[0].item() == 1.0
     again = reduce(witness, NeedsExpOf(0.25), values)
     assert again.witness.key == found.witness.key and again.steps == found.steps
 
@@ -87,7 +87,7 @@ def test_a_planted_fault_is_reduced_on_the_platform_and_resumes(examiner: Examin
     assert symptom is not None
     asker = Asker(examiner, symptom, Journal(tmp_path / "journal", "about"))
     found = reduce(witness, asker, asker.values)
-    assert [node.op for node in found.witness.program.nodes] == ["aten.sin.default"]
+    assert [node.op for node in found.witness.graph.nodes] == ["aten.sin.default"]
     assert found.witness.elements() == 1
     before = examiner.trials
     again = Asker(examiner, symptom, Journal(tmp_path / "journal", "about"))
@@ -101,7 +101,7 @@ def test_a_fault_of_two_operators_keeps_both(examiner: Examiner) -> None:
     assert symptom is not None
     asker = Asker(examiner, symptom)
     found = reduce(witness, asker, asker.values)
-    left = [node.op for node in found.witness.program.nodes]
+    left = [node.op for node in found.witness.graph.nodes]
     assert "aten.select.int" in left and any(op.split(".")[1].endswith("_") for op in left) and len(left) <= 4
 
 

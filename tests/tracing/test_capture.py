@@ -19,7 +19,7 @@ def changing(x: torch.Tensor) -> torch.Tensor:
 def test_a_value_that_is_written_to_is_seen_before_and_after() -> None:
     x = torch.tensor([1.0, 2.0])
     witness = witness_of(changing, x)
-    parts = {node.op.split(".")[1]: (node.id,) for node in witness.program.nodes}
+    parts = {node.op.split(".")[1]: (node.id,) for node in witness.graph.nodes}
     before, after = capture(run_here, witness, [parts["mul"], parts["add"]])
     assert any(torch.equal(torch.as_tensor(value), x) for value in before.values())
     assert any(torch.equal(torch.as_tensor(value), x + 1) for value in after.values())
@@ -28,7 +28,7 @@ def test_a_value_that_is_written_to_is_seen_before_and_after() -> None:
 def test_what_eager_refuses_does_not_hide_its_own_arguments() -> None:
     """Behind a write, and before the next one."""
     witness = witness_of(lambda i: torch.arange(4.0).add_(1)[i], torch.tensor([0, 3]))
-    refused = witness.with_inputs([torch.tensor([0, 9])])
+    refused = witness.with_tensors([torch.tensor([0, 9])])
     indexing = [node.id for node in refused.program.nodes if "index" in node.op]
     (last,) = [part for part in units(refused.program) if part[0] in indexing]
     (values,) = capture(run_here, refused, [last])

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from mindgap.records.tensors import same_bits
 from mindgap.tracing.capture import capture
 from mindgap.tracing.extract import extract, merged, units
-from mindgap.tracing.witness import Witness
+from mindgap.program.case import Case
 from tests.tracing.witnesses import chain, run_here, witness_of, writing
 
 PROGRAMS = {"chain": (chain, torch.randn(4, 4)), "writing": (writing, torch.randn(3, 4))}
 
 
 @pytest.fixture(params=PROGRAMS)
-def witness(request: pytest.FixtureRequest) -> Witness:
+def witness(request: pytest.FixtureRequest) -> Case:
     function, x = PROGRAMS[request.param]
     return witness_of(function, x)
 
@@ -30,9 +30,9 @@ def test_results_that_are_taken_apart_belong_to_their_operator() -> None:
     assert sorted(member for part in units(program) for member in part) == sorted(ops)
 
 
-def test_the_last_part_fed_with_captured_values_gives_the_output(witness: Witness) -> None:
+def test_the_last_part_fed_with_captured_values_gives_the_output(witness: Case) -> None:
     whole = run_here(witness).outputs[0].tensor
-    parts = units(witness.program)
+    parts = units(witness.graph)
     for count in range(1, len(parts) + 1):
         last = {member for part in parts[-count:] for member in part}
         (values,) = capture(run_here, witness, [last])
@@ -40,14 +40,14 @@ def test_the_last_part_fed_with_captured_values_gives_the_output(witness: Witnes
         given_copies = [tensor.clone() for tensor in part.inputs]
         found = run_here(part).outputs[-1].tensor
         # A part loses which of its inputs share memory: only without writes must it give the same.
-        if "writing" not in str(witness.program.nodes[1].op) and witness.program.nodes[0].op != "aten.clone.default":
+        if "writing" not in str(witness.graph.nodes[1].op) and witness.graph.nodes[0].op != "aten.clone.default":
             assert same_bits(found, whole)
         assert all(torch.equal(a, b) for a, b in zip(given_copies, part.inputs))
 
 
 def test_values_are_captured_before_later_writes() -> None:
     witness = witness_of(*PROGRAMS["writing"])
-    multiply = next(node for node in witness.program.nodes if node.op == "aten.mul.Tensor")
+    multiply = next(node for node in witness.graph.nodes if node.op == "aten.mul.Tensor")
     (values,) = capture(run_here, witness, [(multiply.id,)])
     expected = PROGRAMS["writing"][1].clone()
     expected[0] += 1

@@ -40,5 +40,5 @@ def test_operators_that_a_compiler_fuses_wrongly_are_found_together(pool: Pool) 
     assert found.symptom is not None, found.verdict
     path = trace(examiner, witness, found.symptom)
     assert path.culprits == ()
-    names = [node.op.split(".")[1] for node in witness.program.nodes if node.id in path.together]
+    names = [node.op.split(".")[1] for node in witness.graph.nodes if node.id in path.together]
     assert names == ["mul", "reciprocal"]

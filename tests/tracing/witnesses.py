@@ -14,10 +14,10 @@ from mindgap.program.build import build
 from mindgap.program.inputs import copy_of
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Outcome, Stage, Status
-from mindgap.tracing.witness import Witness
+from mindgap.program.case import Case
 
 
-def witness_of(function: Callable[..., Any], *args: torch.Tensor) -> Witness:
+def witness_of(function: Callable[..., Any], *args: torch.Tensor) -> Case:
     """A function as a witness on these inputs."""
 
     class Module(torch.nn.Module):
@@ -26,21 +26,21 @@ def witness_of(function: Callable[..., Any], *args: torch.Tensor) -> Witness:
 
     exported = torch.export.export(Module(), tuple(t.clone() for t in args), strict=False)
     program, constants = build(exported, "test")
-    return Witness(program, constants, args)
+    return Case.of(program, constants, args)
 
 
-def run_here(witness: Witness) -> Outcome:
+def run_here(witness: Case) -> Outcome:
     """What eager does with a witness, in this process."""
-    executable = Executable(witness.program, witness.constants)
-    result = executable.run([copy_of(tensor) for tensor in witness.inputs])
+    executable = Executable(witness.graph, witness.constants)
+    result = executable.run([copy_of(tensor) for tensor in witness.tensors])
     return Outcome("eager", Status.OK, Stage.RUN, outputs=tuple(named_outputs(result)[0]))
 
 
-def plant(witness: Witness, op: str, fault: str) -> tuple[Witness, int]:
+def plant(witness: Case, op: str, fault: str) -> tuple[Case, int]:
     """The witness with a fault at the first node of an operator, and that node's id."""
-    node = next(node for node in witness.program.nodes if node.op.startswith(op))
-    marked = tuple(replace(n, where=f"{MARK}{fault}") if n.id == node.id else n for n in witness.program.nodes)
-    return replace(witness, program=replace(witness.program, nodes=marked)), node.id
+    node = next(node for node in witness.graph.nodes if node.op.startswith(op))
+    marked = tuple(replace(n, where=f"{MARK}{fault}") if n.id == node.id else n for n in witness.graph.nodes)
+    return witness.with_program(replace(witness.graph, nodes=marked)), node.id
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:

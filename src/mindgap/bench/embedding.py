@@ -8,12 +8,12 @@ from mindgap.corpus.inputs import of_program
 from mindgap.corpus.shipped import FOLDER
 from mindgap.errors import UsageError
 from mindgap.program import codec
+from mindgap.program.case import Case
 from mindgap.program.graph import Argument, Node, Ref
 from mindgap.records.tensors import TensorMeta
 from mindgap.tracing.examine import Examiner
 from mindgap.tracing.extract import merged
 from mindgap.tracing.metas import with_metas
-from mindgap.tracing.witness import Witness
 
 HOSTS = (
     "vision-resnet",
@@ -26,13 +26,13 @@ HOSTS = (
 """Programs of the smoke corpus, 60 to 200 operators each."""
 
 
-def host(number: int) -> Witness:
+def host(number: int) -> Case:
     """A real program with weights and inputs."""
     program, constants = codec.load(FOLDER / f"{HOSTS[number % len(HOSTS)]}.mgp")
-    return Witness(program, constants, tuple(of_program(program, 0)))
+    return Case.of(program, constants, tuple(of_program(program, 0)))
 
 
-def fitting_host(number: int, examiner: Examiner) -> Witness:
+def fitting_host(number: int, examiner: Examiner) -> Case:
     """The first from this number on that the platform runs without a difference of its own."""
     for place in range(number, number + len(HOSTS)):
         name = (examiner.platform.name, HOSTS[place % len(HOSTS)])
@@ -46,7 +46,7 @@ def fitting_host(number: int, examiner: Examiner) -> Witness:
 _FITTING: dict[tuple[str, str], bool] = {}
 
 
-def embedded(case: Witness, around: Witness) -> tuple[Witness, frozenset[int]]:
+def embedded(case: Case, around: Case) -> tuple[Case, frozenset[int]]:
     """The case in the middle of the other program, with operators after it that pass its values on; and its nodes."""
     whole, owned = merged([around, case], f"{case.program.name} in {around.program.name}")
     nodes = list(whole.program.nodes)

@@ -18,10 +18,10 @@ from mindgap.explain import Explanation, explain, explain_witness
 from mindgap.pipeline import environment, make_subject
 from mindgap.platforms.config import load_config
 from mindgap.platforms.registry import resolve
+from mindgap.program.case import Case
 from mindgap.reduction.reducer import Budget
 from mindgap.reduction.simplicity import simplicity
 from mindgap.tracing.examine import Examiner
-from mindgap.tracing.witness import Witness
 
 FEW: Final = 3
 """Operators that a maintainer is willing to read."""
@@ -93,7 +93,7 @@ def _explained(pool: Pool, path: Path, platform: str, target: Path, budget_s: fl
         **row,
         "nodes": left.nodes,
         "elements": left.elements,
-        "operators": [node.op for node in found.reduction.witness.program.nodes],
+        "operators": [node.op for node in found.reduction.witness.graph.nodes],
         "survived": found.survived,
         "reproduces": found.reproducer.reproduces,
         "said": "" if found.reproducer.reproduces else found.reproducer.said[-400:],
@@ -112,7 +112,7 @@ def _explained_within(
 ) -> tuple[Explanation, frozenset[int]]:
     """The explanation of a case in the middle of a real program, and which nodes are the case's own."""
     subject = make_subject(pool, str(path.absolute()), None)
-    case = Witness.of(subject)
+    case = Case.of(subject)
     if case is None:
         raise ModelError("the case cannot be exported", cause=subject.export_failure)
     config = load_config(None)

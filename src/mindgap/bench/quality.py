@@ -22,6 +22,7 @@ from mindgap.pipeline import environment
 from mindgap.platforms.config import Config
 from mindgap.platforms.registry import resolve
 from mindgap.program import ops
+from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, Ref
 from mindgap.program.made import recreate
 from mindgap.records.tensors import TensorMeta
@@ -30,7 +31,6 @@ from mindgap.reduction.reducer import Budget
 from mindgap.reduction.simplicity import simplicity
 from mindgap.tracing.examine import Examiner
 from mindgap.tracing.extract import is_access
-from mindgap.tracing.witness import Witness
 from mindgap.variants.base import Base, load_bases
 from mindgap.variants.synthesis import Synthesis
 
@@ -77,7 +77,7 @@ def measure(
     )
 
 
-def witnesses(bases: Sequence[Base], seed: int) -> Iterator[tuple[str, Witness]]:
+def witnesses(bases: Sequence[Base], seed: int) -> Iterator[tuple[str, Case]]:
     """Variants with their weights and inputs, an endless stream."""
     known = {base.fingerprint: base for base in bases}
     for variant in Synthesis(bases, seed, invalid_share=0.0):
@@ -90,18 +90,18 @@ def witnesses(bases: Sequence[Base], seed: int) -> Iterator[tuple[str, Witness]]
         constants = {
             c.digest: recreate(c.made, c.meta) if c.made is not None else kept[c.digest] for c in program.constants
         }
-        yield variant.provenance.base_name, Witness(program, constants, inputs)
+        yield variant.provenance.base_name, Case.of(program, constants, inputs)
 
 
-def planted(witness: Witness, fault: str, rng: Random) -> Iterator[tuple[Node, Witness]]:
+def planted(witness: Case, fault: str, rng: Random) -> Iterator[tuple[Node, Case]]:
     """The witness with the fault at one node that can have it, in random order."""
-    program = witness.program
+    program = witness.graph
     able = [node for node in program.nodes if can_have(node, fault, program)]
     rng.shuffle(able)
     for node in able:
         marked = replace(node, where=f"{MARK}{fault}")
         nodes = tuple(marked if other.id == node.id else other for other in program.nodes)
-        found = replace(witness, program=replace(program, nodes=nodes))
+        found = witness.with_program(replace(program, nodes=nodes))
         yield marked, _with_nan(found) if fault == "nan_dropped" else found
 
 
@@ -133,16 +133,16 @@ def _strided(meta: TensorMeta) -> bool:
     return not torch.empty_strided(meta.shape, meta.stride, device="meta").is_contiguous()
 
 
-def _with_nan(witness: Witness) -> Witness:
+def _with_nan(witness: Case) -> Case:
     """One NaN in the first floating input."""
-    tensors = list(witness.inputs)
+    tensors = list(witness.tensors)
     for place, tensor in enumerate(tensors):
         if tensor.is_floating_point() and tensor.numel():
             changed = tensor.clone(memory_format=torch.contiguous_format)
             changed.view(-1)[0] = float("nan")
             tensors[place] = changed
             break
-    return witness.with_inputs(tensors)
+    return witness.with_tensors(tensors)
 
 
 def _planted_once(
@@ -158,7 +158,7 @@ def _planted_once(
     return row
 
 
-def _one(pool: Pool, witness: Witness, fault: str, number: int, place: Path, budget_s: float) -> Row:
+def _one(pool: Pool, witness: Case, fault: str, number: int, place: Path, budget_s: float) -> Row:
     rng = Random(number)
     examiner = Examiner(pool, resolve("eager"), PLANTED)
     for attempt, (node, marked) in enumerate(planted(witness, fault, rng)):
@@ -175,13 +175,13 @@ def _one(pool: Pool, witness: Witness, fault: str, number: int, place: Path, bud
             )
         except Exception as error:  # a bug of ours is a row too
             text = str(error) if isinstance(error, MindgapError) else f"bug: {type(error).__name__}: {error}"
-            return {"found": True, "op": node.op, "nodes": len(witness.program.nodes), "problem": text}
+            return {"found": True, "op": node.op, "nodes": len(witness.graph.nodes), "problem": text}
         return {**_score(found, node, fault), "examine_s": round(plain, 3)}
     return {"found": False}
 
 
 def _score(found: Explanation, node: Node, fault: str) -> Row:
-    left = [other.id for other in found.reduction.witness.program.nodes]
+    left = [other.id for other in found.reduction.witness.graph.nodes]
     named = found.culprits[0] == node.id if found.trace.culprits else node.id in left and len(left) <= FEW
     return {
         "found": True,
@@ -191,7 +191,7 @@ def _score(found: Explanation, node: Node, fault: str) -> Row:
         "class": found.cause.kind.value,
         "class_right": found.cause.kind.value in FAULTS[fault].classes,
         "left": simplicity(found.reduction.witness).nodes,
-        "operators": [other.op for other in found.reduction.witness.program.nodes],
+        "operators": [other.op for other in found.reduction.witness.graph.nodes],
         "reproduces": found.reproducer.reproduces,
         "said": "" if found.reproducer.reproduces else found.reproducer.said[-300:],
         "seconds": sum(found.seconds.values()),

@@ -1,9 +1,10 @@
-"""From the name of a model to a subject: loaded, exported, written where every worker can map it."""
+"""From the name of a model to a case: loaded, exported, packed where every worker can map it."""
 
 from __future__ import annotations
 
 import sys
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,34 +14,58 @@ from mindgap.corpus.inputs import check_fit, read_inputs, with_inputs
 from mindgap.corpus.load import load
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import MindgapError
-from mindgap.execution.subject import Subject, make_subject
+from mindgap.execution.parcel import Parcel, make_parcel
+from mindgap.execution.tasks import Worker, task
 from mindgap.platforms.messages import first_cause
-from mindgap.program.graph import Program
+from mindgap.program.case import Case
+from mindgap.program.graph import Program, digest
 from mindgap.records.source import Source
 
 
-def build_subject(source: Source, inputs_file: str | None, path: Path) -> Subject:
-    """Load and export a model in this process; a model that cannot be exported is still a subject."""
-    loaded = load(source)
-    if inputs_file is not None:
-        loaded = with_inputs(loaded, *read_inputs(Path(inputs_file)), dtype=source.dtype)
+@dataclass(frozen=True, slots=True)
+class BuildCase:
+    """A model to load and export."""
+
+    source: Source
+    file: str
+    """Takes the tensors."""
+    inputs_file: str | None = None
+
+
+@task
+def build_case(worker: Worker, request: BuildCase) -> Parcel:
+    """Load and export a model here; one that cannot be exported is still a case."""
+    loaded = load(request.source)
+    if request.inputs_file is not None:
+        loaded = with_inputs(loaded, *read_inputs(Path(request.inputs_file)), dtype=request.source.dtype)
     check_fit(loaded)
-    return subject_of(loaded, source if loaded.model is not None else None, source.seed, path)
+    source = request.source if loaded.model is not None else None
+    return make_parcel(case_of(loaded, source, request.source.seed), Path(request.file))
 
 
-def subject_of(loaded: Loaded, source: Source | None, seed: int, path: Path) -> Subject:
-    """Export a loaded model and write its tensors to `path`."""
+def case_of(loaded: Loaded, source: Source | None, seed: int) -> Case:
+    """A loaded model with its program, where it has one."""
     program, constants, failure = _export(loaded, seed)
-    return make_subject(
-        path,
-        loaded.name,
-        seed,
+    state: list[tuple[str, str]] = []
+    module = loaded.model if isinstance(loaded.model, torch.nn.Module) else None
+    if module is not None and source is not None and source.pickled is None:
+        for key, tensor in (*module.named_parameters(), *module.named_buffers()):
+            constants[identity := digest(tensor)] = tensor
+            state.append((key, identity))
+    if module is not None:
+        parameters = sum(parameter.numel() for parameter in module.parameters())
+    else:
+        parameters = program.parameter_count() if program else 0
+    return Case(
         prepare(loaded),
         program,
         constants,
-        module=loaded.model,
-        source=source,
+        seed,
+        loaded.name,
+        source,
+        tuple(state),
         export_failure=failure,
+        parameters=parameters,
     )
 
 

@@ -17,7 +17,8 @@ from mindgap.program.examples import UNIT, floats, from_metas, integers, of_prog
 from mindgap.program.graph import Program
 from mindgap.records.tensors import DTYPES, with_stride
 
-__all__ = ["UNIT", "as_call", "check_fit", "floats", "from_metas", "integers", "of_program", "read_inputs", "with_inputs"]
+__all__ = ["UNIT", "as_call", "check_fit", "floats", "from_metas", "integers", "of_program",
+           "read_inputs", "with_inputs"]  # fmt: skip
 
 def read_inputs(path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments from a file: `.safetensors` holds keyword arguments, `.pt` a list, a dict or one tensor."""

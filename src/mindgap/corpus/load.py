@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 from mindgap.corpus import registry
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.weights import made_of
+from mindgap.errors import ModelError
 from mindgap.records.source import Source
 
 
@@ -18,3 +22,15 @@ def load(source: Source) -> Loaded:
     torch.manual_seed(source.seed)
     loaded = model_source.load(source)
     return replace(loaded, made=made_of(loaded.model), seed=source.seed)
+
+
+def load_model(source: Source) -> Callable[..., Any]:
+    """The user's own model, made again in this process (`Source.loader`)."""
+    if source.pickled is not None:
+        # Bytes that the user's own process made from its own live object; never read from a file.
+        model: Callable[..., Any] = pickle.loads(source.pickled)
+        return model
+    loaded = load(source).model
+    if loaded is None:
+        raise ModelError(f"{source.spec} holds a program and no model")
+    return loaded

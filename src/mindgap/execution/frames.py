@@ -104,7 +104,8 @@ def receive(descriptor: int, deadline: float | None = None) -> Message | None:
     if len(body) < size:
         raise BrokenAnswer(f"{len(body)} of {size} bytes arrived")
     try:
-        return _DECODER.decode(body)
+        message: Message = _DECODER.decode(body)
+        return message
     except msgspec.MsgspecError as error:
         raise BrokenAnswer(f"the message cannot be read: {error}") from error
 

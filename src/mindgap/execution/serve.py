@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import resource
 import sys
 import traceback
@@ -91,8 +90,8 @@ class Server:
 def load_adapter(spec: PlatformSpec) -> Any:
     """The adapter of a platform, imported by this interpreter."""
     try:
-        cls = find(spec.adapter)
-        if not (inspect.isclass(cls) and hasattr(cls, "prepare")):
+        cls: Any = find(spec.adapter)
+        if not (isinstance(cls, type) and hasattr(cls, "prepare")):
             raise TypeError(f"{spec.adapter} is not a Platform")
         return cls(spec)
     except Exception as error:  # somebody else's module may raise anything

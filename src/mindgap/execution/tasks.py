@@ -1,6 +1,6 @@
-"""What a worker can do: any function that a stage marks with `@task`.
+"""What a worker can do: any function that a stage marks with `@task` or `@stream_task`.
 
-    @task
+    @stream_task
     def run_cases(worker: Worker, request: RunCases) -> Iterator[Outcome]: ...
 
 The parent hands the marked function to `Pool.ask` or `Pool.stream`; only its name and its request travel. The worker
@@ -42,7 +42,7 @@ class Task(Generic[Q, A]):
     """A function that workers run; `A` is its answer, or one item of them when it is a generator."""
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
-        functools.update_wrapper(self, function)
+        self.__doc__ = function.__doc__
         self.name = f"{function.__module__}:{function.__qualname__}"
         self.function = function
 
@@ -73,8 +73,13 @@ class Task(Generic[Q, A]):
         return msgspec.msgpack.Decoder(get_args(returned)[0] if self.is_stream else returned)
 
 
-def task(function: Callable[[Worker, Q], Iterator[A]] | Callable[[Worker, Q], A]) -> Task[Q, A]:
+def task(function: Callable[[Worker, Q], A]) -> Task[Q, A]:
     """Mark a function as one that workers can run."""
+    return Task(function)
+
+
+def stream_task(function: Callable[[Worker, Q], Iterator[A]]) -> Task[Q, A]:
+    """The same for a generator: each of its items is sent when it is there."""
     return Task(function)
 
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import torch
 
 from mindgap.platforms.base import Prepared, StageClock, StageFailure, status_of
-from mindgap.program.case import Case
 from mindgap.platforms.devices import DEVICES
 from mindgap.platforms.eager import probe_device
 from mindgap.platforms.messages import first_cause
@@ -28,6 +27,7 @@ from mindgap.platforms.torch_run import (
     own_model,
     own_program,
 )
+from mindgap.program.case import Case
 from mindgap.program.convert import to_graph_module
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.platform import Probe

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import torch
 
 from mindgap.platforms.base import Prepared, Profile, StageClock
-from mindgap.program.case import Case
 from mindgap.platforms.devices import DEVICES
 from mindgap.platforms.probing import guarded, working
 from mindgap.platforms.torch_run import (
@@ -23,6 +22,7 @@ from mindgap.platforms.torch_run import (
     own_program,
     without_mkldnn,
 )
+from mindgap.program.case import Case
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Ran, Stage
 from mindgap.records.platform import Probe

@@ -11,8 +11,8 @@ from typing import Any, Final
 import torch
 
 from mindgap.platforms.base import StageClock
-from mindgap.program.case import Case
 from mindgap.platforms.exported import Export, by_placeholder, export, quiet
+from mindgap.program.case import Case
 from mindgap.records.outcome import Stage
 from mindgap.records.tensors import DTYPES
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, status_of
-from mindgap.program.case import Case
 from mindgap.platforms.exported import ExportedRun, from_bits, quiet, to_numpy
 from mindgap.platforms.messages import first_cause
 from mindgap.platforms.onnx_export import ELEMENT_TYPES, INSTALL, add_model, export_onnx, require_exporter
 from mindgap.platforms.probing import guarded, working
+from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import Probe
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, Profile, StageClock, status_of
-from mindgap.program.case import Case
 from mindgap.platforms.exported import ExportedRun, from_bits, to_numpy
 from mindgap.platforms.onnx_export import (
     ELEMENT_TYPES,
@@ -20,6 +19,7 @@ from mindgap.platforms.onnx_export import (
     require_exporter,
 )
 from mindgap.platforms.probing import guarded, working
+from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import Probe
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES

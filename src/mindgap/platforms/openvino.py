@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Final
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
-from mindgap.program.case import Case
 from mindgap.platforms.exported import ExportedRun, by_placeholder, export, from_bits, quiet, to_numpy
 from mindgap.platforms.probing import guarded, working
+from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import Probe
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,7 +16,7 @@ from mindgap.execution import arena
 from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel, with_state
 from mindgap.execution.pool import KILLED_TRIES, Pool
 from mindgap.execution.process import Death
-from mindgap.execution.tasks import Worker, find, task
+from mindgap.execution.tasks import Worker, find, stream_task
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
 from mindgap.platforms.messages import first_cause
 from mindgap.program.case import Case
@@ -37,7 +38,7 @@ class RunCases:
     """Whether the exported program runs even where the user's own code could."""
 
 
-@task
+@stream_task
 def run_cases(worker: Worker, request: RunCases) -> Iterator[Outcome]:
     """Each outcome is reported when it is there, so that a death costs only the case at hand."""
     collect_seldom()
@@ -115,6 +116,7 @@ def run(
     runs: int = 1,
     program_only: bool = True,
     on_stage: Callable[[Stage], None] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Outcome:
     """What a platform does with one case, asked from the parent; the outputs lie in a file."""
     file = pool.scratch.new_file("outputs")

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageFailure
-from mindgap.program.case import Case
 from mindgap.platforms.devices import CPU, DEVICES, Device
 from mindgap.program.build import plain
+from mindgap.program.case import Case
 from mindgap.program.graph import Program, leaves, map_leaves
 from mindgap.program.inputs import copy_of
 from mindgap.records.outcome import Ran, Status

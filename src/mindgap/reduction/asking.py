@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
+from mindgap.program.case import Case
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.reduction.journal import Journal
 from mindgap.tracing.capture import capture
 from mindgap.tracing.examine import Examination, Examiner, Symptom
 from mindgap.tracing.extract import Value, merged
-from mindgap.tracing.witness import Witness
 from mindgap.verdicts.comparison import gravest
 
 NO: Final = ""
@@ -30,7 +30,7 @@ class Asker:
         self.symptom = symptom
         self.journal = Journal() if journal is None else journal
 
-    def __call__(self, witnesses: Sequence[Witness], after_cut: bool) -> int | None:
+    def __call__(self, witnesses: Sequence[Case], after_cut: bool) -> int | None:
         answers = [self.journal.get(witness.key) for witness in witnesses]
         unknown = [place for place, answer in enumerate(answers) if answer is None]
         decided = next((place for place, answer in enumerate(answers) if answer != NO), None)
@@ -48,17 +48,17 @@ class Asker:
                 return place
         return None
 
-    def values(self, witness: Witness, parts: Sequence[Collection[int]]) -> list[dict[int, Value]]:
+    def values(self, witness: Case, parts: Sequence[Collection[int]]) -> list[dict[int, Value]]:
         """What each part of a program is fed with, as eager computes it."""
         return capture(lambda shown: self.examiner.run(self.examiner.baseline, shown), witness, parts)
 
-    def _note(self, witness: Witness, found: Examination | None) -> str:
+    def _note(self, witness: Case, found: Examination | None) -> str:
         symptom = found.symptom if found is not None else None
         answer = NO if symptom is None else _text(symptom)
         self.journal.note(witness.key, answer)
         return answer
 
-    def _side_by_side(self, witnesses: Sequence[Witness], after_cut: bool) -> list[bool] | None:
+    def _side_by_side(self, witnesses: Sequence[Case], after_cut: bool) -> list[bool] | None:
         """For each witness whether it may show the finding; None when they cannot be told apart together."""
         if len(witnesses) < 2 or not (self.symptom.eager_runs and self.symptom.candidate_runs):
             return None

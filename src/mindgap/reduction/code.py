@@ -8,12 +8,12 @@ from typing import Final
 
 import torch
 
+from mindgap.program.case import Case
 from mindgap.program.convert import changed_inputs, returned
 from mindgap.program.graph import Node, NodeMeta, Ref, leaves, references
 from mindgap.program.inputs import copy_of
 from mindgap.reduction.simplicity import has_plain_strides
 from mindgap.reduction.spelling import dtype_name, is_named, literal, number, spell
-from mindgap.tracing.witness import Witness
 
 MOST_LITERALS: Final = 64
 """Elements of a tensor that are written into the script; larger ones go to a file beside it."""
@@ -39,9 +39,9 @@ class Code:
     """Tensors that are too large for literals, by name."""
 
 
-def write_code(witness: Witness, as_module: bool, returns_changed: bool, exact: bool = False) -> Code:
+def write_code(witness: Case, as_module: bool, returns_changed: bool, exact: bool = False) -> Code:
     """The witness as source; `returns_changed` works on copies and returns what was written, as exporters want."""
-    program = witness.program
+    program = witness.graph
     shown = _NAMES if len(program.inputs) <= len(_NAMES) else [f"x{i}" for i in range(len(program.inputs))]
     names = {item.id: name for item, name in zip(program.inputs, shown)}
     names |= {constant.id: f"self.c{i}" for i, constant in enumerate(program.constants)}
@@ -65,7 +65,7 @@ def write_code(witness: Witness, as_module: bool, returns_changed: bool, exact: 
         listed = body.pop().removeprefix(f"{listed} = ")
     body.append(f"return {listed}" if results else "return []")
     data: dict[str, torch.Tensor] = {}
-    inputs = tuple(tensor_text(t, name, data) for t, name in zip(witness.inputs, shown))
+    inputs = tuple(tensor_text(t, name, data) for t, name in zip(witness.tensors, shown))
     is_module = as_module or bool(program.constants)
     header = [*(names[item.id] for item in program.inputs), *(f"{name}=torch.{name}" for name in dtypes)]
     constants = [tensor_text(t, f"c{i}", data) for i, t in enumerate(witness.used_constants())]

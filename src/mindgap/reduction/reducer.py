@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mindgap.reduction import cutting, plainer
+from mindgap.program.case import Case
+from mindgap.reduction import cutting, simplifying
 from mindgap.reduction.cutting import Values
 from mindgap.reduction.simplicity import Simplicity, simplicity
-from mindgap.tracing.witness import Witness
 
-Question = Callable[[Sequence[Witness], bool], "int | None"]
+Question = Callable[[Sequence[Case], bool], "int | None"]
 """Which of these witnesses is the first that still shows the finding; with True, another kind of wrong value counts
 too, because operators behind it were cut away."""
 
@@ -25,7 +25,7 @@ class Pass:
     """One way to make a witness simpler."""
 
     name: str
-    propose: Callable[[Witness, Values], Iterator[Witness]]
+    propose: Callable[[Case, Values], Iterator[Case]]
     cuts: bool = False
     """Whether it takes operators away, so that the fault may show itself as another kind of wrong value."""
 
@@ -38,12 +38,12 @@ PASSES: Final = (
     Pass("without some nodes", cutting.removal, cuts=True),
     Pass("around a node", cutting.bypass, cuts=True),
     Pass("constants as inputs", cutting.constants),
-    Pass("smaller shapes", plainer.shapes),
-    Pass("fewer dimensions", plainer.dimensions),
-    Pass("default arguments", plainer.attributes),
-    Pass("rounder values", plainer.round_values),
-    Pass("plainer types", plainer.dtypes),
-    Pass("contiguous inputs", plainer.layouts),
+    Pass("smaller shapes", simplifying.shapes),
+    Pass("fewer dimensions", simplifying.dimensions),
+    Pass("default arguments", simplifying.attributes),
+    Pass("rounder values", simplifying.round_values),
+    Pass("plainer types", simplifying.dtypes),
+    Pass("contiguous inputs", simplifying.layouts),
 )
 """In the order of `Simplicity`: what removes most comes first."""
 
@@ -69,7 +69,7 @@ class Step:
 class Reduction:
     """The smallest witness that was found, and how."""
 
-    witness: Witness
+    witness: Case
     steps: tuple[Step, ...] = ()
     proposals: int = 0
     finished: bool = True
@@ -77,7 +77,7 @@ class Reduction:
 
 
 def reduce(
-    witness: Witness,
+    witness: Case,
     question: Question,
     values: Values,
     budget: Budget = Budget(),  # noqa: B008 - frozen
@@ -95,7 +95,7 @@ def reduce(
 class _Work:
     """A reduction under way."""
 
-    witness: Witness
+    witness: Case
     question: Question
     values: Values
     budget: Budget
@@ -132,11 +132,11 @@ class _Work:
                 return False
         return False
 
-    def batches(self, chosen: Pass) -> Iterator[list[Witness]]:
+    def batches(self, chosen: Pass) -> Iterator[list[Case]]:
         """Proposals that are really simpler, a few at a time."""
         now = simplicity(self.witness)
         seen: set[str] = set()
-        batch: list[Witness] = []
+        batch: list[Case] = []
         for proposal in chosen.propose(self.witness, self.values):
             if simplicity(proposal) >= now or proposal.key in seen:
                 continue

@@ -13,11 +13,11 @@ from typing import Final
 
 import torch
 
+from mindgap.program.case import Case
 from mindgap.records.files import write_whole
 from mindgap.records.platform import PlatformSpec
 from mindgap.reduction.script import DATA_FILE, Script, write_script
 from mindgap.tracing.examine import Examination
-from mindgap.tracing.witness import Witness
 
 SCRIPT: Final = "repro.py"
 _QUIET: Final = ("PYTHONPATH", "PYTHONSTARTUP")
@@ -36,7 +36,7 @@ class Reproducer:
 
 def write_reproducer(
     folder: Path,
-    witness: Witness,
+    witness: Case,
     found: Examination,
     spec: PlatformSpec,
     versions: Mapping[str, str],

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 import torch
 
 from mindgap.program import ops
+from mindgap.program.case import Case
 from mindgap.program.graph import Node, Ref, leaves
 from mindgap.records.tensors import TensorMeta
 from mindgap.tracing.extract import is_access
-from mindgap.tracing.witness import Witness
 
 LOOKED_AT: Final = 4096
 """Elements whose digits are counted; in a larger tensor nobody reads single values."""
@@ -42,10 +42,10 @@ class Simplicity(NamedTuple):
     """Contiguous before strided."""
 
 
-def simplicity(witness: Witness) -> Simplicity:
+def simplicity(witness: Case) -> Simplicity:
     """How simple a witness is."""
-    program = witness.program
-    tensors = [*witness.inputs, *witness.used_constants()]
+    program = witness.graph
+    tensors = [*witness.tensors, *witness.used_constants()]
     calls = [node for node in program.nodes if not is_access(node)]
     return Simplicity(
         nodes=len(calls),

@@ -8,29 +8,29 @@ from typing import Final
 
 from mindgap.errors import ProgramError
 from mindgap.program import ops
+from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, Ref
 from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import NamedTensor, TensorMeta, with_stride
 from mindgap.tracing.extract import Value, is_tensor, needed_nodes, needs, writes
-from mindgap.tracing.witness import Witness
 
-Run = Callable[[Witness], Outcome]
+Run = Callable[[Case], Outcome]
 """Runs a witness on eager."""
 
 CLONE: Final = "aten.clone.default"
 
 
-def capture(run: Run, witness: Witness, parts: Sequence[Collection[int]]) -> list[dict[int, Value]]:
+def capture(run: Run, witness: Case, parts: Sequence[Collection[int]]) -> list[dict[int, Value]]:
     """For each part of the program, the values that it needs as they are just before its first node."""
-    program = witness.program
-    given = {item.id: tensor for item, tensor in zip(program.inputs, witness.inputs)}
+    program = witness.graph
+    given = {item.id: tensor for item, tensor in zip(program.inputs, witness.tensors)}
     plan = _Plan(program)
     wanted = [{identity: plan.key(identity, part) for identity in needs(program, part)} for part in parts]
     keys = {key for row in wanted for key in row.values()}
     known: dict[tuple[int, int], Value] = {key: given[key[0]] for key in keys if key[1] == 0 and key[0] in given}
     missing = sorted(keys - set(known))
     if missing:
-        outcome = run(replace(witness, program=plan.exposing(missing)))
+        outcome = run(witness.with_program(plan.exposing(missing)))
         if not outcome.ok:
             raise ProgramError("the program cannot be run with its inner values shown", cause=outcome.message)
         shown = {item.name: item for item in outcome.outputs}

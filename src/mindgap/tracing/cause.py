@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Conclusion, Kind
 from mindgap.tracing.examine import Examination, Examiner, Symptom
@@ -22,7 +23,6 @@ from mindgap.tracing.experiments import (
 from mindgap.tracing.extract import extract, units
 from mindgap.tracing.ladder import Ladder
 from mindgap.tracing.readings import NARROWER, read
-from mindgap.tracing.witness import Witness
 from mindgap.verdicts.operators import Rounding, rounding
 
 SMALL: Final = 1e4
@@ -55,7 +55,7 @@ class Cause:
 
 
 def find_cause(
-    examiner: Examiner, witness: Witness, found: Examination, symptom: Symptom, ladder: Ladder | None
+    examiner: Examiner, witness: Case, found: Examination, symptom: Symptom, ladder: Ladder | None
 ) -> Cause:
     """Experiments on the smallest witness; a layer that a ladder found stands for what no experiment explains."""
     inherited = _before_failure(examiner, witness, found)
@@ -70,14 +70,14 @@ def find_cause(
     return Cause(kind, remark, tuple(item for item in evidence if item), (*vanishes, *switches))
 
 
-def _before_failure(examiner: Examiner, witness: Witness, found: Examination) -> Cause | None:
+def _before_failure(examiner: Examiner, witness: Case, found: Examination) -> Cause | None:
     """The cause of a wrong value that the last operator was fed with, where it fails because of that."""
-    program = witness.program
+    program = witness.graph
     *first, last = units(program)
     at_run = not found.candidate.ok and found.candidate.stage is Stage.RUN  # no value can make a conversion fail
     if not at_run or not found.eager.ok or not first:
         return None
-    given = dict(zip((item.id for item in program.inputs), witness.inputs))
+    given = dict(zip((item.id for item in program.inputs), witness.tensors))
     before = extract(witness, {member for part in first for member in part}, given)
     seen = examiner.examine(before)
     if seen.symptom is None or seen.symptom.conclusion is not Conclusion.DIVERGES:
@@ -90,7 +90,7 @@ def _before_failure(examiner: Examiner, witness: Witness, found: Examination) ->
 
 def _classify(
     examiner: Examiner,
-    witness: Witness,
+    witness: Case,
     found: Examination,
     tried: list[Tried],
     remark: str,
@@ -127,8 +127,8 @@ def _classify(
     return Class.IMPLEMENTATION, "ordinary values in contiguous memory differ"
 
 
-def _is_accuracy(witness: Witness, found: Examination) -> bool:
+def _is_accuracy(witness: Case, found: Examination) -> bool:
     """A small error of an operator that rounds inside."""
     error = found.verdict.error_over_bound
-    inside = any(rounding(node.op) in (Rounding.INSIDE, Rounding.ABSOLUTE) for node in witness.program.nodes)
+    inside = any(rounding(node.op) in (Rounding.INSIDE, Rounding.ABSOLUTE) for node in witness.graph.nodes)
     return found.verdict.kind is Kind.VALUE and inside and error is not None and error < SMALL

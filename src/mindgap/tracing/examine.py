@@ -1,24 +1,23 @@
-"""Running a witness on eager and on the platform, and judging what they gave."""
+"""Running a case on eager and on the platform, and judging what they gave."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from mindgap.execution.pool import Pool
-from mindgap.execution.process import Death
-from mindgap.execution.subject import Subject
+from mindgap.execution.arena import discarded, opened
+from mindgap.execution.parcel import Parcel, make_parcel
+from mindgap.execution.pool import HOST, Pool
+from mindgap.platforms.running import run
+from mindgap.program.case import Case
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
-from mindgap.records.tensors import same_outputs
 from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
-from mindgap.tracing.witness import Witness
 from mindgap.verdicts.comparison import Comparison
-from mindgap.verdicts.judge import judge
-from mindgap.verdicts.steps import ALL_RUNS
-from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.judging import Comparing, Question, ask_judge
+from mindgap.verdicts.steps import ALL_RUNS, Step
 
 VALUES: Final = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.INTEGER, Kind.ORDER, Kind.SIGNED_ZERO})
 """Kinds that one fault may show itself as, depending on the operators after it."""
@@ -47,14 +46,18 @@ class Symptom:
 
 @dataclass(frozen=True)
 class Examination:
-    """What eager and the platform did with one witness, and what we conclude."""
+    """What eager and the platform did with one case, and what we conclude."""
 
     eager: Outcome
     candidate: Outcome
     verdict: Verdict
-    survey: Survey | None = None
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     """By output, where both ran and did not give the same bits."""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """Rules of unspecified behaviour that a call fell under, and the operator."""
+    spread: float = 0.0
+    """The most that rounding noise moved a result."""
+    is_surveyed: bool = False
 
     @property
     def symptom(self) -> Symptom | None:
@@ -65,56 +68,73 @@ class Examination:
         failure = _failure(self.eager, self.candidate)
         return Symptom(verdict.conclusion, verdict.kind, verdict.blame, failure, self.eager.ok, self.candidate.ok)
 
+    @property
+    def both_ran(self) -> bool:
+        return self.eager.ok and self.candidate.ok
+
 
 class Examiner:
     """Asks one platform again and again, next to eager."""
 
-    def __init__(self, pool: Pool, baseline: PlatformSpec, platform: PlatformSpec) -> None:
+    def __init__(self, pool: Pool, baseline: PlatformSpec, platform: PlatformSpec, judge: PlatformSpec = HOST) -> None:
         self.pool = pool
         self.baseline = baseline
         self.platform = platform
+        self.judge = judge
         self.trials = 0
         self.executed = 0
         """Operators that were executed, those of noise runs and of the float64 run included."""
 
-    def examine(self, witness: Witness, runs: int = 1, noise_runs: int = ALL_RUNS) -> Examination:
-        """Both run it; the float64 reference and the noise floor are made only when their bits differ."""
+    def examine(
+        self,
+        case: Case,
+        runs: int = 1,
+        noise_runs: int = ALL_RUNS,
+        options: Mapping[str, Any] | None = None,
+        platform: PlatformSpec | None = None,
+    ) -> Examination:
+        """Both run it; the float64 reference and the noise floor are made only when their bits differ.
+
+        `options` hold for this run only; `platform` is asked instead of the examiner's own.
+        """
         self.trials += 1
-        path = self.pool.scratch.new_file("witness")
-        subject = witness.subject(path)
+        path = self.pool.scratch.new_file("case")
+        parcel = make_parcel(case, path)
         try:
-            eager = self.pool.run(self.baseline, subject, program_only=True, runs=runs)
-            candidate = self.pool.run(self.platform, subject, program_only=True, runs=runs)
-            found = self._conclude(subject, eager, candidate, noise_runs)
-            surveyed = (noise_runs + 2) if found.survey is not None else 0
-            self.executed += (2 * runs + surveyed) * len(witness.program.nodes)
+            eager = run(self.pool, self.baseline, parcel, runs)
+            candidate = run(self.pool, platform or self.platform, parcel, runs, options=options or {})
+            found = self._conclude(parcel, eager, candidate, noise_runs)
+            surveyed = (noise_runs + 2) if found.is_surveyed else 0
+            self.executed += (2 * runs + surveyed) * len(case.graph.nodes)
             return found
         finally:
             path.unlink(missing_ok=True)
 
-    def shows(self, witness: Witness, symptom: Symptom, exactly: bool = True) -> Examination | None:
-        """The examination when the witness shows this symptom; stops at the first sign that it does not."""
+    def shows(self, case: Case, symptom: Symptom, exactly: bool = True) -> Examination | None:
+        """The examination when the case shows this symptom; stops at the first sign that it does not."""
         self.trials += 1
-        path = self.pool.scratch.new_file("witness")
-        subject = witness.subject(path)
+        path = self.pool.scratch.new_file("case")
+        parcel = make_parcel(case, path)
         try:
-            eager = self.pool.run(self.baseline, subject, program_only=True, runs=1)
+            eager = run(self.pool, self.baseline, parcel)
             if eager.ok is not symptom.eager_runs:
+                discarded(eager)
                 return None
-            candidate = self.pool.run(self.platform, subject, program_only=True, runs=1)
+            candidate = run(self.pool, self.platform, parcel)
             if candidate.ok is not symptom.candidate_runs:
+                discarded(eager), discarded(candidate)
                 return None
-            found = self._conclude(subject, eager, candidate)
+            found = self._conclude(parcel, eager, candidate)
             return found if found.symptom is not None and symptom.fits(found.symptom, exactly) else None
         finally:
             path.unlink(missing_ok=True)
 
-    def run(self, spec: PlatformSpec, witness: Witness) -> Outcome:
-        """What one platform does with it."""
-        self.executed += len(witness.program.nodes)
-        path = self.pool.scratch.new_file("witness")
+    def run(self, spec: PlatformSpec, case: Case) -> Outcome:
+        """What one platform does with it; the outputs are in memory."""
+        self.executed += len(case.graph.nodes)
+        path = self.pool.scratch.new_file("case")
         try:
-            return self.pool.run(spec, witness.subject(path), program_only=True, runs=1)
+            return discarded(opened(run(self.pool, spec, make_parcel(case, path))))
         finally:
             path.unlink(missing_ok=True)
 
@@ -123,17 +143,20 @@ class Examiner:
         self.pool.retire(self.platform)
 
     def _conclude(
-        self, subject: Subject, eager: Outcome, candidate: Outcome, noise_runs: int = ALL_RUNS
+        self, parcel: Parcel, eager: Outcome, candidate: Outcome, noise_runs: int = ALL_RUNS
     ) -> Examination:
-        survey = None
-        both = eager.ok and candidate.ok
-        if both and not same_outputs(eager.outputs, candidate.outputs):
-            found = self.pool.survey(subject, noise_runs)
-            survey = None if isinstance(found, Death) else Survey.from_message(*found)
-        judged = judge(eager, [candidate], survey)[candidate.platform]
-        known = survey is not None and not survey.problem
-        comparisons = {item.output: item for item in judged.comparisons if known}
-        return Examination(eager, candidate, judged.verdict, survey, comparisons)
+        eager = replace(eager, is_local_eager=self.baseline.name == "eager")
+        question = Question(parcel, (Comparing(eager, (candidate,)),), (Step(noise_runs),))
+        try:
+            found = ask_judge(self.pool, question, self.judge)
+            judged = found.judgements[candidate.platform]
+            comparisons = {item.output: item for item in judged.comparisons if found.is_surveyed}
+            eager, candidate = discarded(opened(eager)), discarded(opened(candidate))
+        finally:
+            discarded(eager), discarded(candidate)
+        return Examination(
+            eager, candidate, judged.verdict, comparisons, found.rules, found.spread, found.is_surveyed
+        )
 
 
 def _failure(eager: Outcome, candidate: Outcome) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.program import ops
+from mindgap.program.case import Case
 from mindgap.program.graph import Node, Ref, references
 from mindgap.records.tensors import TensorMeta, with_stride
 from mindgap.records.verdict import Conclusion
@@ -16,7 +17,6 @@ from mindgap.tracing.capture import CLONE
 from mindgap.tracing.examine import Examiner, Symptom
 from mindgap.tracing.extract import changed_leaves, merged
 from mindgap.tracing.metas import with_metas
-from mindgap.tracing.witness import Witness
 
 MODERATE: Final = 8.0
 """Values up to here overflow in no operator that is not made to."""
@@ -28,7 +28,7 @@ class Experiment:
 
     name: str
     """As in `vanishes when ...`."""
-    change: Callable[[Witness], Witness | None]
+    change: Callable[[Case], Case | None]
     """None where there is nothing to change."""
 
 
@@ -40,15 +40,15 @@ class Tried:
     vanishes: bool
 
 
-def _each(change: Callable[[torch.Tensor], torch.Tensor], moves: bool = False) -> Callable[[Witness], Witness | None]:
+def _each(change: Callable[[torch.Tensor], torch.Tensor], moves: bool = False) -> Callable[[Case], Case | None]:
     """A change of every input, where it changes any; the layout stays unless the change `moves` it."""
 
-    def apply(witness: Witness) -> Witness | None:
-        changed = [change(tensor) for tensor in witness.inputs]
+    def apply(witness: Case) -> Case | None:
+        changed = [change(tensor) for tensor in witness.tensors]
         if not moves:
-            changed = [_in_layout_of(old, new) for old, new in zip(witness.inputs, changed)]
-        same = all(_same(a, b) for a, b in zip(changed, witness.inputs))
-        return None if same else with_metas(witness.with_inputs(changed))
+            changed = [_in_layout_of(old, new) for old, new in zip(witness.tensors, changed)]
+        same = all(_same(a, b) for a, b in zip(changed, witness.tensors))
+        return None if same else with_metas(witness.with_tensors(changed))
 
     return apply
 
@@ -91,9 +91,9 @@ def _reversed(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.flip(list(range(tensor.dim()))) if tensor.dim() else tensor
 
 
-def _apart(witness: Witness) -> Witness | None:
+def _apart(witness: Case) -> Case | None:
     """A copy of every argument before each operator: nothing shares memory any more."""
-    program = witness.program
+    program = witness.graph
     if not any(ops.mutated_arguments(node.op) or ops.may_alias(node.op) for node in program.nodes):
         return None
     fresh = max(item.id for item in (*program.given(), *program.nodes)) + 1
@@ -116,7 +116,7 @@ def _apart(witness: Witness) -> Witness | None:
             return Ref(copies.get(int(leaf), int(leaf))) if isinstance(leaf, Ref) else leaf
 
         nodes.append(changed_leaves(node, swap))
-    return replace(witness, program=replace(program, nodes=tuple(nodes)))
+    return witness.with_program(replace(program, nodes=tuple(nodes)))
 
 
 SPECIAL: Final = "NaN, infinities, negative zeros and denormal numbers are replaced by 1"
@@ -137,7 +137,7 @@ EXPERIMENTS: Final = (
 
 
 def try_all(
-    examiner: Examiner, witness: Witness, symptom: Symptom, experiments: Sequence[Experiment] = EXPERIMENTS
+    examiner: Examiner, witness: Case, symptom: Symptom, experiments: Sequence[Experiment] = EXPERIMENTS
 ) -> list[Tried]:
     """Which variations remove the difference; those that change nothing, or that eager refuses, are left out."""
     made = [(item.name, changed) for item in experiments if (changed := item.change(witness)) is not None]
@@ -149,7 +149,7 @@ def try_all(
     return [Tried(name, not shows) for (name, _), shows in zip(made, answers) if shows is not None]
 
 
-def reversal(examiner: Examiner, witness: Witness) -> tuple[float, float] | None:
+def reversal(examiner: Examiner, witness: Case) -> tuple[float, float] | None:
     """The error with the inputs as they are and in reverse order, in noise floors: a sum in another order."""
     turned = _each(_reversed)(witness)
     if turned is None:
@@ -158,7 +158,7 @@ def reversal(examiner: Examiner, witness: Witness) -> tuple[float, float] | None
     return (errors[0] or 0.0, errors[1] or 0.0)
 
 
-def _together(examiner: Examiner, witnesses: Sequence[Witness]) -> list[bool | None] | None:
+def _together(examiner: Examiner, witnesses: Sequence[Case]) -> list[bool | None] | None:
     whole, owned = merged(witnesses, "experiments")
     found = examiner.examine(whole)
     if not (found.eager.ok and found.candidate.ok):
@@ -169,7 +169,7 @@ def _together(examiner: Examiner, witnesses: Sequence[Witness]) -> list[bool | N
     ]
 
 
-def _alone(examiner: Examiner, witness: Witness, symptom: Symptom) -> bool | None:
+def _alone(examiner: Examiner, witness: Case, symptom: Symptom) -> bool | None:
     found = examiner.examine(witness)
     if symptom.eager_runs and not found.eager.ok:
         return None

@@ -10,9 +10,9 @@ import torch
 
 from mindgap.program import ops
 from mindgap.program.build import without_unused
+from mindgap.program.case import Case
 from mindgap.program.graph import Argument, Input, Node, Program, Ref, leaves, map_leaves, references
 from mindgap.records.tensors import TensorMeta
-from mindgap.tracing.witness import Witness
 
 Value = torch.Tensor | bool | int | float | complex
 """What a node gave: a tensor, or a number that an operator like `item` returned."""
@@ -63,13 +63,13 @@ def needs(program: Program, chosen: Collection[int]) -> list[int]:
 
 
 def extract(
-    witness: Witness, chosen: Collection[int], values: Mapping[int, Value], returned: Sequence[int] | None = None
-) -> Witness:
+    witness: Case, chosen: Collection[int], values: Mapping[int, Value], returned: Sequence[int] | None = None
+) -> Case:
     """The chosen nodes as a program that is fed with these values.
 
     Node ids and constants stay; what the nodes need from elsewhere becomes an input, numbers become literals.
     """
-    program = witness.program
+    program = witness.graph
     outside = needs(program, chosen)
     names = {item.id: item.name for item in program.inputs}
     numbers = {r: values[r] for r in outside if not isinstance(values[r], torch.Tensor)}
@@ -87,7 +87,7 @@ def extract(
     wanted = returned_by(program, chosen) if returned is None else returned
     outputs: Argument = tuple(Ref(identity) for identity in wanted)
     part = replace(program, inputs=tuple(inputs), nodes=nodes, outputs=outputs, example=())
-    return replace(witness, program=without_unused(part), inputs=tuple(tensors))
+    return witness.with_program(without_unused(part), tuple(tensors))
 
 
 def changed_leaves(node: Node, change: Callable[[Any], Any]) -> Node:
@@ -96,21 +96,21 @@ def changed_leaves(node: Node, change: Callable[[Any], Any]) -> Node:
     return replace(node, args=args, kwargs={key: map_leaves(value, change) for key, value in node.kwargs.items()})
 
 
-def merged(witnesses: Sequence[Witness], name: str) -> tuple[Witness, list[list[str]]]:
+def merged(witnesses: Sequence[Case], name: str) -> tuple[Case, list[list[str]]]:
     """Many programs side by side in one, so that one compilation serves all.
 
     Returns with it the names of each program's outputs in the whole: an output, or an input that it changes.
     """
     inputs: list[Input] = []
     tensors: list[torch.Tensor] = []
-    constants = {c.digest: (c, t) for w in witnesses for c, t in zip(w.program.constants, w.used_constants())}
+    constants = {c.digest: (c, t) for w in witnesses for c, t in zip(w.graph.constants, w.used_constants())}
     places = {identity: number for number, identity in enumerate(constants)}
     nodes: list[Node] = []
     outputs: list[Argument] = []
     owned: list[list[str]] = []
     count = len(constants)
     for number, witness in enumerate(witnesses):
-        program = witness.program
+        program = witness.graph
         new = {c.id: places[c.digest] for c in program.constants}
         for identity in (*(item.id for item in program.inputs), *(node.id for node in program.nodes)):
             new[identity] = count
@@ -121,7 +121,7 @@ def merged(witnesses: Sequence[Witness], name: str) -> tuple[Witness, list[list[
 
         mine = [replace(item, id=new[item.id], name=f"p{number}_{item.name}") for item in program.inputs]
         inputs += mine
-        tensors += witness.inputs
+        tensors += witness.tensors
         nodes += [replace(changed_leaves(node, renumber), id=new[node.id]) for node in program.nodes]
         results = map_leaves(tuple(leaf for _, leaf in leaves(program.outputs)), renumber)
         owned.append([f"[{len(outputs) + i}]" for i in range(len(results))] + [f"input:{i.name}" for i in mine])
@@ -133,7 +133,7 @@ def merged(witnesses: Sequence[Witness], name: str) -> tuple[Witness, list[list[
         tuple(nodes),
         tuple(outputs),
     )
-    return Witness(whole, {d: t for d, (_, t) in constants.items()}, tuple(tensors), witnesses[0].seed), owned
+    return Case.of(whole, {d: t for d, (_, t) in constants.items()}, tuple(tensors), witnesses[0].seed), owned
 
 
 def writes(program: Program) -> bool:

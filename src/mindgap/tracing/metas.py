@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
+from mindgap.program.case import Case
 from mindgap.program.graph import Node, NodeMeta
 from mindgap.program.interpret import Executable
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
-from mindgap.tracing.witness import Witness
 
 
-def with_metas(witness: Witness) -> Witness | None:
+def with_metas(witness: Case) -> Case | None:
     """The witness with the metas that its nodes really have; None when a node does not accept its arguments.
 
     Nothing is computed: tensors without values go through the program. Where that cannot work, because a shape
@@ -25,16 +25,16 @@ def with_metas(witness: Witness) -> Witness | None:
         found[node.id] = _meta_of(result)
         return result
 
-    executable = Executable(witness.program, witness.constants, torch.device("meta"))
+    executable = Executable(witness.graph, witness.constants, torch.device("meta"))
     try:
         with torch.no_grad():
-            executable.run([tensor.to("meta") for tensor in witness.inputs], observer=note)
+            executable.run([tensor.to("meta") for tensor in witness.tensors], observer=note)
     except NotImplementedError:
         return witness
     except Exception:  # every operator refuses in its own way
         return None
-    nodes = tuple(replace(node, meta=found[node.id]) for node in witness.program.nodes)
-    return replace(witness, program=replace(witness.program, nodes=nodes))
+    nodes = tuple(replace(node, meta=found[node.id]) for node in witness.graph.nodes)
+    return witness.with_program(replace(witness.graph, nodes=nodes))
 
 
 def _meta_of(result: Any) -> NodeMeta:

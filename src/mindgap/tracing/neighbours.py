@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from mindgap.program.case import Case
 from mindgap.program.graph import Program, references
+from mindgap.tracing.alone import errors_of
 from mindgap.tracing.examine import Examiner, Symptom
 from mindgap.tracing.extract import units
-from mindgap.tracing.own import errors_of
-from mindgap.tracing.witness import Witness
 
 GENERATIONS: Final = (1, 2)
 """Readers, then also the readers of those."""
@@ -19,11 +19,11 @@ MOST_READERS: Final = 4
 
 
 def wrong_together(
-    examiner: Examiner, witness: Witness, symptom: Symptom, tell: Callable[[str], None] = lambda what: None
+    examiner: Examiner, witness: Case, symptom: Symptom, tell: Callable[[str], None] = lambda what: None
 ) -> tuple[int, ...]:
     """The smallest neighbourhood that shows the symptom on its own, the first of them; none when nothing does."""
     for generations in GENERATIONS:
-        parts = neighbourhoods(witness.program, generations)
+        parts = neighbourhoods(witness.graph, generations)
         if not 1 < len(parts) <= MOST_UNITS:
             return ()
         found = errors_of(examiner, witness, parts, "neighbours", tell)

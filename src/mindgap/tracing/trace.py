@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mindgap.program.case import Case
 from mindgap.program.graph import Node, NodeMeta, references
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.verdict import Conclusion
-from mindgap.tracing.along import Along, errors_along, worth_showing
+from mindgap.tracing.alone import Own, own_errors
 from mindgap.tracing.examine import Examiner, Symptom
 from mindgap.tracing.extract import units
+from mindgap.tracing.inner_values import Along, errors_along, worth_showing
 from mindgap.tracing.neighbours import wrong_together
-from mindgap.tracing.own import Own, own_errors
-from mindgap.tracing.witness import Witness
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +66,18 @@ class Trace:
 
 
 def trace(
-    examiner: Examiner, witness: Witness, symptom: Symptom, tell: Callable[[str], None] = lambda what: None
+    examiner: Examiner, witness: Case, symptom: Symptom, tell: Callable[[str], None] = lambda what: None
 ) -> Trace:
     """Every operator alone, then the inner values of the platform's own run."""
     before = examiner.executed
-    parts = {part[0]: part for part in units(witness.program)}
+    parts = {part[0]: part for part in units(witness.graph)}
     only = {root: Own(symptom=symptom) for root in parts} if len(parts) == 1 else None  # nobody else can be at fault
     own = only or own_errors(examiner, witness, tell)
     runs = symptom.eager_runs and symptom.candidate_runs
     suspects = [root for root, item in own.items() if item.symptom and symptom.fits(item.symptom, exactly=False)]
-    wanted = worth_showing(witness.program, suspects)
+    wanted = worth_showing(witness.graph, suspects)
     along = errors_along(examiner, witness, wanted, tell) if runs and len(own) > 1 else Along()
-    nodes = {node.id: node for node in witness.program.nodes}
+    nodes = {node.id: node for node in witness.graph.nodes}
     steps = tuple(
         _step(nodes[root], place, part, own[root], along, symptom)
         for place, (root, part) in enumerate(parts.items(), start=1)
@@ -85,7 +85,7 @@ def trace(
     guilty = [step for step in steps if step.at_fault]
     culprits = tuple(step.node for step in _ranked(guilty, witness, along))
     together = () if culprits or not runs else wrong_together(examiner, witness, symptom, tell)
-    cost = (examiner.executed - before) / max(1, len(witness.program.nodes))
+    cost = (examiner.executed - before) / max(1, len(witness.graph.nodes))
     return Trace(steps, culprits, together, along.problem, cost, parts)
 
 
@@ -112,14 +112,14 @@ def _step(node: Node, place: int, part: tuple[int, ...], own: Own, along: Along,
     )
 
 
-def _ranked(guilty: list[Traced], witness: Witness, along: Along) -> list[Traced]:
+def _ranked(guilty: list[Traced], witness: Case, along: Along) -> list[Traced]:
     """Operators that are wrong alone, those whose result is also wrong in the whole program first; then in order.
 
     An operator that inherits nothing comes before one that may only be wrong because of what it was fed.
     """
     seen = {step.node for step in guilty if step.total is not None and step.node in along.comparisons}
     wrong = {i for i, item in along.comparisons.items() if item.conclusion is Conclusion.DIVERGES}
-    nodes = {node.id: node for node in witness.program.nodes}
+    nodes = {node.id: node for node in witness.graph.nodes}
 
     def rank(step: Traced) -> tuple[bool, bool, int]:
         fed_wrong = any(r in wrong for r in references(nodes[step.node]))

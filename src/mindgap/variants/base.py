@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -109,11 +109,10 @@ def load_bases(
     directory: Path | None = None,
     *,
     seed: int = 0,
-    tell: Callable[[], None] = lambda: None,
 ) -> list[Base]:
     """Bases from files or `smoke:NAME`, from a store, or the smoke corpus, without those that cannot be varied.
 
-    Of a store with more programs than fit, the seed chooses some. `tell` is called after each.
+    Of a store with more programs than fit, the seed chooses some.
     Raises UsageError when none is left.
     """
     bases: dict[str, Base] = {}
@@ -128,7 +127,6 @@ def load_bases(
             skipped.append(f"{name}: {error.what}")
             continue
         bases.setdefault(base.fingerprint, base)
-        tell()
     if not bases:
         raise UsageError(
             "there is no program to vary",

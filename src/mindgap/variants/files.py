@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import torch
 
 from mindgap.errors import CorruptProgram, ModelError
@@ -22,7 +23,7 @@ def save(directory: Path, variant: Variant, base: Base) -> Path:
     """Write a variant; the path of its program."""
     name = f"{_safe(base.name)}~{variant.provenance.seed:012x}"
     path = directory / f"{name}.mgp"
-    recipe = {"schema": SCHEMA, "torch": str(torch.__version__), **variant.provenance.to_message()}
+    recipe = {"schema": SCHEMA, "torch": str(torch.__version__), **msgspec.to_builtins(variant.provenance)}
     write_whole(path.with_suffix(".json"), json.dumps(recipe, indent=1))
     codec.save(path, variant.program, base.kept)
     return path
@@ -40,7 +41,7 @@ def load(path: Path) -> Variant:
         message = json.loads(recipe.read_text())
         if message["schema"] != SCHEMA:
             raise ValueError(f"its schema is {message['schema']}")
-        return Variant(program, Provenance.from_message(message))
+        return Variant(program, msgspec.convert(message, Provenance))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptProgram("the recipe cannot be read", where=str(recipe), cause=str(error)) from error
 

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from mindgap.execution.tasks import Worker, stream_task, task
 from mindgap.program.codec import encode
 from mindgap.program.fingerprint import fingerprint
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import byte_view
+from mindgap.records.variant import Provenance
 from mindgap.variants.base import AT_ONCE, Base, base_files, load_bases
 from mindgap.variants.quarantine import Quarantine
 from mindgap.variants.rules import RuleTable
 from mindgap.variants.synthesis import Synthesis, Variant
 
-ALIVE: Final = -1
-"""The number of an item that only says that the worker is still at work."""
 ALIVE_S: Final = 1.0
-SHIFT: Final = 4096
+PORTION: Final = 4096
 """Variants from the same bases of a large corpus: loading them takes a minute or two."""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """Which stream: the same recipe gives the same variants in every process."""
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """Which stream: the same plan gives the same variants in every process."""
 
     corpus: tuple[str, ...] | None
     """Names of base programs; None is a whole corpus."""
@@ -45,89 +45,113 @@ class Recipe:
         return None if self.store is None else Path(self.store)
 
 
+@dataclass(frozen=True, slots=True)
+class MakeVariants:
+    """Variants of a stream, by their number."""
+
+    plan: StreamPlan
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeVariant:
+    """A variant made ready to travel; without a number it only says that the worker is still at work."""
+
+    number: int = -1
+    fingerprint: str = ""
+    name: str = ""
+    nodes: int = 0
+    program: bytes = b""
+    needs_weights: bool = False
+    provenance: Provenance | None = None
+
+
+@task
+def open_stream(worker: Worker, request: StreamPlan) -> int:
+    """Load the programs that variants are made from; how many there are."""
+    return worker.keep(Streaming).open(request)
+
+
+@stream_task
+def make_variants(worker: Worker, request: MakeVariants) -> Iterator[MadeVariant]:
+    """Each variant is reported when it is ready, and the pipe holds back what nobody takes."""
+    streaming = worker.keep(Streaming)
+    streaming.open(request.plan)
+    yield from streaming.make(request.numbers)
+
+
 @dataclass
 class Streaming:
     """What a worker keeps between two requests.
 
-    A corpus that is too large to hold is worked through in shifts: some bases, chosen anew, for so many variants. Each
-    shift is a synthesis of its own, so one that nobody wants costs nothing.
+    A corpus that is too large to hold is worked through in portions: some bases, chosen anew, for so many variants.
+    Each portion is a synthesis of its own, so one that nobody wants costs nothing.
     """
 
-    recipe: Recipe | None = None
+    plan: StreamPlan | None = None
     rules: RuleTable = field(default_factory=RuleTable)
     length: int = sys.maxsize
-    """Variants of a shift."""
-    shift: int = -1
+    """Variants of a portion."""
+    portion: int = -1
     bases: list[Base] = field(default_factory=list)
-    """Of this shift."""
+    """Of this portion."""
 
-    def open(self, message: Mapping[str, Any]) -> int:
+    def open(self, plan: StreamPlan) -> int:
         """Look at the corpus; how many programs it has."""
-        corpus = message["corpus"]
-        recipe = Recipe(**{**message, "corpus": None if corpus is None else tuple(corpus)})
-        count = len(base_files(recipe.corpus, recipe.directory))
-        if recipe != self.recipe:
-            self.recipe, self.shift = recipe, -1
-            self.rules = RuleTable(Quarantine(Path(recipe.quarantine)))
-            self.length = SHIFT if count > AT_ONCE else sys.maxsize
-            self._begin(0, lambda: None)
+        count = len(base_files(plan.corpus, plan.directory))
+        if plan != self.plan:
+            self.plan, self.portion = plan, -1
+            self.rules = RuleTable(Quarantine(Path(plan.quarantine)))
+            self.length = PORTION if count > AT_ONCE else sys.maxsize
+            self._load(0)
         return count
 
-    def send(self, wanted: Sequence[int], report: Callable[[int, Any], None]) -> None:
-        """Make the stream, as far as it is wanted, and report what is."""
-        alive = _Alive(report)
-        for shift, numbers in groupby(wanted, lambda number: number // self.length):
-            self._begin(shift, alive)
-            self._shift(shift * self.length, list(numbers), report, alive)
+    def make(self, wanted: Sequence[int]) -> Iterator[MadeVariant]:
+        """The stream, as far as it is wanted."""
+        for portion, numbers in groupby(wanted, lambda number: number // self.length):
+            self._load(portion)
+            yield MadeVariant()  # loading took its time
+            yield from self._of_portion(portion * self.length, list(numbers))
 
-    def _shift(
-        self, first: int, wanted: Sequence[int], report: Callable[[int, Any], None], alive: Callable[[], None]
-    ) -> None:
-        assert self.recipe is not None
+    def _of_portion(self, first: int, wanted: Sequence[int]) -> Iterator[MadeVariant]:
+        assert self.plan is not None
         left = iter(wanted)
         following = next(left, None)
-        seed = self.recipe.seed if self.length == sys.maxsize else self.recipe.seed * 1_000_003 + self.shift
+        seed = self.plan.seed if self.length == sys.maxsize else self.plan.seed * 1_000_003 + self.portion
+        said = time.monotonic()
         for number, variant in enumerate(Synthesis(self.bases, seed, rules=self.rules), start=first):
             if number == following:
-                report(number, described(variant))
+                yield described(variant, number)
                 following = next(left, None)
                 if following is None:
                     return
-            alive()
+            elif time.monotonic() - said < ALIVE_S:
+                continue
+            else:
+                yield MadeVariant()
+            said = time.monotonic()
 
-    def _begin(self, shift: int, alive: Callable[[], None]) -> None:
-        assert self.recipe is not None
-        if shift != self.shift:
-            recipe = self.recipe
-            self.bases = load_bases(recipe.corpus, recipe.directory, seed=recipe.seed + shift, tell=alive)
-            keep_weights(self.bases, Path(recipe.weights))
-            self.shift = shift
-
-
-class _Alive:
-    """Says now and then that work goes on where nothing is reported."""
-
-    def __init__(self, report: Callable[[int, Any], None]) -> None:
-        self._report = report
-        self._said = time.monotonic()
-
-    def __call__(self) -> None:
-        if time.monotonic() - self._said > ALIVE_S:
-            self._report(ALIVE, None)
-            self._said = time.monotonic()
+    def _load(self, portion: int) -> None:
+        assert self.plan is not None
+        if portion != self.portion:
+            plan = self.plan
+            self.bases = load_bases(plan.corpus, plan.directory, seed=plan.seed + portion)
+            keep_weights(self.bases, Path(plan.weights))
+            self.portion = portion
 
 
-def described(variant: Variant) -> dict[str, Any]:
+def described(variant: Variant, number: int = 0) -> MadeVariant:
     """A variant made ready to travel."""
     program = variant.program
-    return {
-        "fingerprint": fingerprint(program),
-        "name": program.name,
-        "nodes": len(program.nodes),
-        "program": encode(program, compression=0),  # it only crosses pipes: compressing takes longer
-        "needs_weights": any(constant.made is None for constant in program.constants),
-        "provenance": variant.provenance.to_message(),
-    }
+    return MadeVariant(
+        number,
+        fingerprint(program),
+        program.name,
+        len(program.nodes),
+        encode(program, compression=0),  # it only crosses pipes: compressing takes longer
+        any(constant.made is None for constant in program.constants),
+        variant.provenance,
+    )
 
 
 def keep_weights(bases: Sequence[Base], directory: Path) -> None:

@@ -6,13 +6,14 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mindgap.errors import MindgapError
 from mindgap.execution.arena import opened
 from mindgap.execution.parcel import Constants, Parcel, open_parcel, with_state
 from mindgap.execution.pool import HOST, Pool
 from mindgap.execution.process import Death
-from mindgap.execution.tasks import Worker, find, task
+from mindgap.execution.tasks import Worker, find, stream_task
 from mindgap.program.case import Case
 from mindgap.records.memory import collect_seldom
 from mindgap.records.outcome import Outcome
@@ -20,6 +21,7 @@ from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Conclusion, Verdict
 from mindgap.verdicts.judge import Judgement, judge
 from mindgap.verdicts.related import Relation, judge_related
+from mindgap.verdicts.runner import Subject
 from mindgap.verdicts.steps import STEPS, Step, judge_in_steps
 from mindgap.verdicts.survey import Survey
 from mindgap.verdicts.surveyor import Surveyor
@@ -64,7 +66,7 @@ class Judged:
         return {name: judgement.verdict for name, judgement in self.judgements.items()}
 
 
-@task
+@stream_task
 def judge_cases(worker: Worker, questions: tuple[Question, ...]) -> Iterator[Judged]:
     """Each answer is reported when it is there; a question that fails costs only its own verdicts."""
     collect_seldom()
@@ -116,13 +118,13 @@ class _Evidence:
         return self.last
 
 
-def _subject(case: Case) -> tuple[object, object] | Callable[..., object]:
+def _subject(case: Case) -> Subject:
     """The program with its constants; the user's own model where it could not be exported."""
     if case.program is not None:
         return case.program, case.constants
     if case.source is None:
         raise MindgapError("there is neither a program nor a source to survey")
-    model: Callable[..., object] = find(case.source.loader)(case.source)
+    model: Callable[..., Any] = find(case.source.loader)(case.source)
     with_state(model, case.state, case.constants)
     return model
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, Ref, leaves, references
 from mindgap.records.verdict import Conclusion
+from mindgap.tracing.alone import windows
 from mindgap.tracing.capture import CLONE
 from mindgap.tracing.examine import Examiner
 from mindgap.tracing.extract import is_access, is_tensor, units, writes
-from mindgap.tracing.own import windows
-from mindgap.tracing.witness import Witness
 from mindgap.verdicts.comparison import Comparison
 
 NOISE_RUNS: Final = 1
@@ -33,7 +33,7 @@ class Along:
 
 def errors_along(
     examiner: Examiner,
-    witness: Witness,
+    witness: Case,
     wanted: Collection[int],
     tell: Callable[[str], None] = lambda what: None,
 ) -> Along:
@@ -42,7 +42,7 @@ def errors_along(
     Showing a value may keep a compiler from fusing it away, and with that remove the difference: then nothing
     that was seen counts.
     """
-    program = witness.program
+    program = witness.graph
     found: dict[int, Comparison] = {}
     for window in windows(program, units(program)):
         here = {member for part in window for member in part} & set(wanted)
@@ -51,7 +51,7 @@ def errors_along(
             continue
         tell(f"inner values of {len(members)} operators")
         shown, count = showing(program, members)
-        seen = examiner.examine(replace(witness, program=shown), noise_runs=NOISE_RUNS)
+        seen = examiner.examine(witness.with_program(shown), noise_runs=NOISE_RUNS)
         if not (seen.eager.ok and seen.candidate.ok):
             return Along({}, f"it does not run with its inner values shown: {seen.candidate.message}")
         kept = [seen.comparisons.get(f"[{place}]") for place in range(len(members), len(members) + count)]

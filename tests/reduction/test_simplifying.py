@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from mindgap.reduction.code import tensor_text
-from mindgap.reduction.plainer import layouts
+from mindgap.reduction.simplifying import layouts
 from mindgap.reduction.simplicity import simplicity
 from tests.tracing.witnesses import witness_of
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from mindgap.errors import ProgramError
+from mindgap.program.case import Case
 from mindgap.program.graph import NodeMeta, Program, references
 from mindgap.records.tensors import DTYPES, TensorMeta
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing.capture import capture
 from mindgap.tracing.examine import Examination, Examiner, Symptom
 from mindgap.tracing.extract import Value, extract, merged, units
-from mindgap.tracing.witness import Witness
 from mindgap.verdicts.comparison import Comparison, gravest
 from mindgap.verdicts.steps import ALL_RUNS
 
@@ -40,20 +40,20 @@ class Own:
     """Why it could not be examined alone."""
 
 
-def own_errors(examiner: Examiner, witness: Witness, tell: Callable[[str], None] = lambda what: None) -> dict[int, Own]:
+def own_errors(examiner: Examiner, witness: Case, tell: Callable[[str], None] = lambda what: None) -> dict[int, Own]:
     """By node id of each operator: what it shows alone."""
-    parts = units(witness.program)
+    parts = units(witness.graph)
     return {part[0]: own for part, own in errors_of(examiner, witness, parts, "operators", tell).items()}
 
 
 def errors_of(
-    examiner: Examiner, witness: Witness, parts: Sequence[tuple[int, ...]], called: str, tell: Callable[[str], None]
+    examiner: Examiner, witness: Case, parts: Sequence[tuple[int, ...]], called: str, tell: Callable[[str], None]
 ) -> dict[tuple[int, ...], Own]:
     """What each of these parts of a program shows on its own."""
     found: dict[tuple[int, ...], Own] = {}
-    for captured in windows(witness.program, parts, most_units=len(parts)):
+    for captured in windows(witness.graph, parts, most_units=len(parts)):
         values = _values(examiner, witness, captured)  # one run of the program up to here
-        for window in windows(witness.program, captured):
+        for window in windows(witness.graph, captured):
             tell(f"{called} {len(found) + 1} to {len(found) + len(window)} of {len(parts)}, each alone")
             alone = {part: extract(witness, part, values[part]) for part in window if part in values}
             found |= {part: Own(problem=UNREACHED) for part in window if part not in alone}
@@ -63,7 +63,7 @@ def errors_of(
 
 
 def _values(
-    examiner: Examiner, witness: Witness, window: Sequence[tuple[int, ...]]
+    examiner: Examiner, witness: Case, window: Sequence[tuple[int, ...]]
 ) -> dict[tuple[int, ...], dict[int, Value]]:
     """What each operator is fed with; without those that come behind a call that eager refuses."""
 
@@ -101,7 +101,7 @@ def windows(
         yield window
 
 
-def _examine(examiner: Examiner, alone: Sequence[Witness]) -> list[Own]:
+def _examine(examiner: Examiner, alone: Sequence[Case]) -> list[Own]:
     """All side by side in one program; in halves when the platform does not take them together."""
     found, names = _together(examiner, alone, GLANCE)
     if found.eager.ok and found.candidate.ok:
@@ -113,12 +113,12 @@ def _examine(examiner: Examiner, alone: Sequence[Witness]) -> list[Own]:
     return _examine(examiner, alone[:half]) + _examine(examiner, alone[half:])
 
 
-def _together(examiner: Examiner, alone: Sequence[Witness], noise_runs: int) -> tuple[Examination, list[list[str]]]:
+def _together(examiner: Examiner, alone: Sequence[Case], noise_runs: int) -> tuple[Examination, list[list[str]]]:
     whole, names = merged(alone, "operators side by side")
     return examiner.examine(whole, noise_runs=noise_runs), names
 
 
-def _with_suspects(examiner: Examiner, alone: Sequence[Witness], glances: list[Own]) -> list[Own]:
+def _with_suspects(examiner: Examiner, alone: Sequence[Case], glances: list[Own]) -> list[Own]:
     """What a glance showed; where it looks wrong, what all noise runs show."""
     suspects = [place for place, own in enumerate(glances) if own.symptom is not None]
     if not suspects:

@@ -9,54 +9,54 @@ from typing import Any, Final
 import torch
 
 from mindgap.program import ops
+from mindgap.program.case import Case
 from mindgap.program.graph import Constant, Node, digest
 from mindgap.records.tensors import TensorMeta
 from mindgap.reduction.cutting import Values
 from mindgap.reduction.simplicity import has_plain_strides, literal_arguments
 from mindgap.tracing.extract import changed_leaves
 from mindgap.tracing.metas import with_metas
-from mindgap.tracing.witness import Witness
 
 ONE_BY_ONE: Final = 16
 """Up to so many elements along a dimension, or in all tensors, each is tried alone."""
 
 
-def shapes(witness: Witness, values: Values) -> Iterator[Witness]:
+def shapes(witness: Case, values: Values) -> Iterator[Case]:
     """Fewer elements along all dimensions of one size, the largest size first; then along one dimension alone."""
-    sizes = sorted({size for tensor in witness.inputs for size in tensor.shape if size > 1}, reverse=True)
+    sizes = sorted({size for tensor in witness.tensors for size in tensor.shape if size > 1}, reverse=True)
     for size in sizes:
         for kept in _subsets(size):
             smaller = _taken(witness, size, kept)
             if smaller is not None:
                 yield smaller
-    for place, tensor in enumerate(witness.inputs):
+    for place, tensor in enumerate(witness.tensors):
         for axis, size in enumerate(tensor.shape):
             for kept in _halves(size) if size > 1 else ():
-                tensors = list(witness.inputs)
+                tensors = list(witness.tensors)
                 tensors[place] = _select(tensor, axis, kept)
-                found = with_metas(witness.with_inputs(tensors))
+                found = with_metas(witness.with_tensors(tensors))
                 if found is not None:
                     yield found
 
 
-def dimensions(witness: Witness, values: Values) -> Iterator[Witness]:
+def dimensions(witness: Case, values: Values) -> Iterator[Case]:
     """One dimension for all inputs; then without the first dimension where it has one element."""
-    deep = [tensor for tensor in witness.inputs if tensor.dim() > 1]
+    deep = [tensor for tensor in witness.tensors if tensor.dim() > 1]
     if not deep:
         return
-    proposals = [[t.reshape(-1) for t in witness.inputs]]
+    proposals = [[t.reshape(-1) for t in witness.tensors]]
     rank = max(tensor.dim() for tensor in deep)
-    squeezed = [t[0] if t.dim() == rank and t.shape[0] == 1 else t for t in witness.inputs]
+    squeezed = [t[0] if t.dim() == rank and t.shape[0] == 1 else t for t in witness.tensors]
     proposals.append([t.clone() for t in squeezed])
     for tensors in proposals:
-        found = with_metas(witness.with_inputs(tensors))
+        found = with_metas(witness.with_tensors(tensors))
         if found is not None:
             yield found
 
 
-def attributes(witness: Witness, values: Values) -> Iterator[Witness]:
+def attributes(witness: Case, values: Values) -> Iterator[Case]:
     """Each argument as the operator takes it by default."""
-    for number, node in enumerate(witness.program.nodes):
+    for number, node in enumerate(witness.graph.nodes):
         for position, value, default in literal_arguments(node):
             if value != default:
                 changed = with_metas(_with_node(witness, number, _with_argument(node, position, default)))
@@ -64,14 +64,14 @@ def attributes(witness: Witness, values: Values) -> Iterator[Witness]:
                     yield changed
 
 
-def round_values(witness: Witness, values: Values) -> Iterator[Witness]:
+def round_values(witness: Case, values: Values) -> Iterator[Case]:
     """Zeros, ones, then fewer and fewer digits: for one tensor, and for its elements when they are few."""
-    for place, tensor in enumerate(witness.inputs):
+    for place, tensor in enumerate(witness.tensors):
         for rounder in _rounder(tensor):
             yield _with_input(witness, place, rounder)
     if witness.elements() > ONE_BY_ONE:
         return
-    for place, tensor in enumerate(witness.inputs):
+    for place, tensor in enumerate(witness.tensors):
         flat = tensor.reshape(-1)
         for element in range(flat.numel()):
             for rounder in _rounder(flat[element]):
@@ -80,34 +80,34 @@ def round_values(witness: Witness, values: Values) -> Iterator[Witness]:
                 yield _with_input(witness, place, changed.reshape(tensor.shape))
 
 
-def dtypes(witness: Witness, values: Values) -> Iterator[Witness]:
+def dtypes(witness: Case, values: Values) -> Iterator[Case]:
     """Every floating type as float32, every integer as int64."""
     for wide, chosen in ((torch.float32, _is_floating), (torch.int64, _is_integer)):
 
         def plain(leaf: Any, wide: torch.dtype = wide, chosen: Any = chosen) -> Any:
             return wide if isinstance(leaf, torch.dtype) and chosen(leaf) else leaf
 
-        tensors = [t.to(wide) if chosen(t.dtype) else t for t in witness.inputs]
-        found = witness.with_inputs(tensors)
+        tensors = [t.to(wide) if chosen(t.dtype) else t for t in witness.tensors]
+        found = witness.with_tensors(tensors)
         held: dict[str, torch.Tensor] = {}
         constants: list[Constant] = []
-        for constant in found.program.constants:
+        for constant in found.graph.constants:
             tensor = found.constants[constant.digest]
             tensor = tensor.to(wide) if chosen(tensor.dtype) else tensor
             held[name := digest(tensor)] = tensor
             constants.append(replace(constant, digest=name, meta=TensorMeta.of(tensor), made=None))
-        nodes = tuple(changed_leaves(node, plain) for node in found.program.nodes)
-        program = replace(found.program, nodes=nodes, constants=tuple(constants))
-        changed = with_metas(replace(found, program=program, constants=held))
+        nodes = tuple(changed_leaves(node, plain) for node in found.graph.nodes)
+        program = replace(found.graph, nodes=nodes, constants=tuple(constants))
+        changed = with_metas(found.with_constants(held).with_program(program))
         if changed is not None:
             yield changed
 
 
-def layouts(witness: Witness, values: Values) -> Iterator[Witness]:
+def layouts(witness: Case, values: Values) -> Iterator[Case]:
     """Contiguous inputs."""
-    if not all(map(has_plain_strides, witness.inputs)):
-        plain = [tensor.clone(memory_format=torch.contiguous_format) for tensor in witness.inputs]
-        found = with_metas(witness.with_inputs(plain))
+    if not all(map(has_plain_strides, witness.tensors)):
+        plain = [tensor.clone(memory_format=torch.contiguous_format) for tensor in witness.tensors]
+        found = with_metas(witness.with_tensors(plain))
         if found is not None:
             yield found
 
@@ -137,14 +137,14 @@ def _halves(size: int) -> tuple[list[int], list[int]]:
     return list(range(half)), list(range(size - half if size > 2 else 1, size))
 
 
-def _taken(witness: Witness, size: int, kept: Sequence[int]) -> Witness | None:
+def _taken(witness: Case, size: int, kept: Sequence[int]) -> Case | None:
     """Every dimension of this size with these elements only; arguments that repeat the size follow if they must."""
-    tensors = list(witness.inputs)
+    tensors = list(witness.tensors)
     for place, tensor in enumerate(tensors):
         for axis in range(tensor.dim()):
             if tensor.shape[axis] == size:
                 tensors[place] = _select(tensors[place], axis, kept)
-    smaller = witness.with_inputs(tensors)
+    smaller = witness.with_tensors(tensors)
     found = with_metas(smaller)
     if found is not None:
         return found
@@ -152,8 +152,8 @@ def _taken(witness: Witness, size: int, kept: Sequence[int]) -> Witness | None:
     def resize(leaf: Any) -> Any:
         return len(kept) if type(leaf) is int and leaf == size else leaf
 
-    nodes = tuple(changed_leaves(node, resize) for node in smaller.program.nodes)
-    return with_metas(replace(smaller, program=replace(smaller.program, nodes=nodes)))
+    nodes = tuple(changed_leaves(node, resize) for node in smaller.graph.nodes)
+    return with_metas(replace(smaller, program=replace(smaller.graph, nodes=nodes)))
 
 
 def _select(tensor: torch.Tensor, axis: int, kept: Sequence[int]) -> torch.Tensor:
@@ -164,12 +164,12 @@ def _select(tensor: torch.Tensor, axis: int, kept: Sequence[int]) -> torch.Tenso
     return tensor.index_select(axis, torch.tensor(list(kept)))
 
 
-def _with_input(witness: Witness, place: int, tensor: torch.Tensor) -> Witness:
-    old = witness.inputs[place]
+def _with_input(witness: Case, place: int, tensor: torch.Tensor) -> Case:
+    old = witness.tensors[place]
     fresh = torch.empty_strided(old.shape, old.stride(), dtype=old.dtype) if not _overlaps(old) else None
-    tensors = list(witness.inputs)
+    tensors = list(witness.tensors)
     tensors[place] = tensor.clone() if fresh is None else fresh.copy_(tensor)
-    return witness.with_inputs(tensors)
+    return witness.with_tensors(tensors)
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
@@ -214,9 +214,9 @@ def _argument_name(node: Node, position: int) -> str:
     return str(ops.resolve(node.op)._schema.arguments[position].name)  # type: ignore[attr-defined]
 
 
-def _with_node(witness: Witness, number: int, node: Node) -> Witness:
-    nodes = (*witness.program.nodes[:number], node, *witness.program.nodes[number + 1 :])
-    return replace(witness, program=replace(witness.program, nodes=nodes))
+def _with_node(witness: Case, number: int, node: Node) -> Case:
+    nodes = (*witness.graph.nodes[:number], node, *witness.graph.nodes[number + 1 :])
+    return witness.with_program(replace(witness.graph, nodes=nodes))
 
 
 def _is_floating(dtype: torch.dtype) -> bool:

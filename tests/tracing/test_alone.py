@@ -14,13 +14,13 @@ from mindgap.tracing import own
 from mindgap.tracing.examine import Examiner, Symptom
 from mindgap.tracing.extract import units
 from mindgap.tracing.trace import trace
-from mindgap.tracing.witness import Witness
+from mindgap.program.case import Case
 from tests.tracing.witnesses import plant, witness_of
 
 LENGTH = 2000
 
 
-def long_witness() -> Witness:
+def long_witness() -> Case:
     """Thousands of additions with one hyperbolic tangent near the end; exporting as many would take half a minute."""
     short = witness_of(lambda x: torch.tanh(x) + 0.001, torch.linspace(-5, 1, 16))
     tanh, add = short.program.nodes
@@ -47,7 +47,7 @@ def test_windows_hold_every_operator_once(sizes: list[int], most_units: int) -> 
 
 def test_a_program_of_thousands_of_operators_is_traced_in_windows(examiner: Examiner) -> None:
     witness, culprit = plant(long_witness(), "aten.tanh", "sign_lost")
-    assert len(list(own.windows(witness.program, units(witness.program)))) > 3
+    assert len(list(own.windows(witness.graph, units(witness.graph)))) > 3
     found = examiner.examine(witness)
     assert found.verdict.conclusion is Conclusion.DIVERGES and isinstance(found.symptom, Symptom)
     traced = trace(examiner, witness, found.symptom)
