@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from mindgap.reduction.code import tensor_text
+from mindgap.explanation.code import tensor_text
 from mindgap.reduction.simplifying import layouts
 from mindgap.reduction.simplicity import simplicity
 from tests.tracing.witnesses import witness_of

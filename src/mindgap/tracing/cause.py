@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from typing import Final
 
 from mindgap.program.case import Case
+from mindgap.records.explanation import Cause, CauseKind, Layer
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Conclusion, Kind
 from mindgap.tracing.examine import Examination, Examiner, Symptom
@@ -21,7 +21,6 @@ from mindgap.tracing.experiments import (
     try_all,
 )
 from mindgap.tracing.extract import extract, units
-from mindgap.tracing.ladder import Ladder
 from mindgap.tracing.readings import NARROWER, read
 from mindgap.verdicts.operators import Rounding, rounding
 
@@ -29,33 +28,8 @@ SMALL: Final = 1e4
 """Floors: an error below is a matter of accuracy, above the value itself is another (docs/decisions/0003)."""
 
 
-class Class(str, Enum):
-    """Kinds of cause."""
-
-    IMPLEMENTATION = "operator implementation"
-    EXCEPTIONAL = "exceptional values"
-    SCHEDULING = "instruction scheduling"
-    PRECISION = "precision policy"
-    LAYOUT = "layout or aliasing"
-    DECOMPOSITION = "decomposition"
-    EXPORTER = "exporter semantics"
-    UNSUPPORTED = "unsupported"
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """The kind of cause, why we think so, and what makes the difference go away."""
-
-    kind: Class
-    remark: str = ""
-    """What the wrong result looks like."""
-    evidence: tuple[str, ...] = ()
-    vanishes: tuple[str, ...] = ()
-    """Variations without the difference."""
-
-
 def find_cause(
-    examiner: Examiner, witness: Case, found: Examination, symptom: Symptom, ladder: Ladder | None
+    examiner: Examiner, witness: Case, found: Examination, symptom: Symptom, layer: Layer | None
 ) -> Cause:
     """Experiments on the smallest witness; a layer that a ladder found stands for what no experiment explains."""
     inherited = _before_failure(examiner, witness, found)
@@ -64,9 +38,9 @@ def find_cause(
     tried = try_all(examiner, witness, symptom)
     vanishes = tuple(item.name for item in tried if item.vanishes)
     remark = read(found)
-    kind, why = _classify(examiner, witness, found, tried, remark, ladder)
+    kind, why = _classify(examiner, witness, found, tried, remark, layer)
     evidence = [why, *(f"{'vanishes' if t.vanishes else 'stays'} when {t.name}" for t in tried)]
-    switches = ladder.restoring if ladder else ()
+    switches = layer.restoring if layer else ()
     return Cause(kind, remark, tuple(item for item in evidence if item), (*vanishes, *switches))
 
 
@@ -94,37 +68,37 @@ def _classify(
     found: Examination,
     tried: list[Tried],
     remark: str,
-    ladder: Ladder | None,
-) -> tuple[Class, str]:
+    layer: Layer | None,
+) -> tuple[CauseKind, str]:
     gone = {item.name for item in tried if item.vanishes}
     verdict = found.verdict
     if verdict.conclusion is Conclusion.FAILED:
         unsupported = found.candidate.status is Status.UNSUPPORTED
-        return (Class.UNSUPPORTED if unsupported else Class.IMPLEMENTATION), found.candidate.message
+        return (CauseKind.UNSUPPORTED if unsupported else CauseKind.IMPLEMENTATION), found.candidate.message
     if CONTIGUOUS in gone or COPIES in gone:
-        return Class.LAYOUT, "the same values in other memory agree"
+        return CauseKind.LAYOUT, "the same values in other memory agree"
     if SPECIAL in gone:
-        return Class.EXCEPTIONAL, "ordinary numbers in the same places agree"
+        return CauseKind.EXCEPTIONAL, "ordinary numbers in the same places agree"
     if verdict.kind is Kind.NONFINITE and RANGE in gone:
-        return Class.EXCEPTIONAL, "numbers of ordinary size agree"
+        return CauseKind.EXCEPTIONAL, "numbers of ordinary size agree"
     if remark.startswith(NARROWER):
-        return Class.PRECISION, "the right result in a smaller type is exactly what came out"
+        return CauseKind.PRECISION, "the right result in a smaller type is exactly what came out"
     if FLOAT32 in gone or verdict.kind is Kind.DTYPE:
-        return Class.PRECISION, "only the choice of element type differs"
+        return CauseKind.PRECISION, "only the choice of element type differs"
     if verdict.kind is Kind.INTEGER and RANGE in gone:
-        return Class.PRECISION, "integers that fit a smaller type agree"
-    if ladder is not None and ladder.cause:
-        return Class(ladder.cause), ladder.sentence
+        return CauseKind.PRECISION, "integers that fit a smaller type agree"
+    if layer is not None and layer.cause:
+        return CauseKind(layer.cause), layer.sentence
     if verdict.kind is Kind.VALIDATION:
-        return Class.IMPLEMENTATION, "one side refuses these arguments, the other returns a result"
+        return CauseKind.IMPLEMENTATION, "one side refuses these arguments, the other returns a result"
     if verdict.kind is Kind.NONFINITE:
-        return Class.EXCEPTIONAL, "a NaN or an infinity stands where something else is due"
+        return CauseKind.EXCEPTIONAL, "a NaN or an infinity stands where something else is due"
     if _is_accuracy(witness, found):
         pair = reversal(examiner, witness)
         if pair is not None and abs(pair[0] - pair[1]) > 0.1 * max(pair):
-            return Class.SCHEDULING, f"the same numbers in reverse order are off by {pair[1]:.3g}, not {pair[0]:.3g}"
-        return Class.SCHEDULING, "an operator that sums inside is off by a few hundred last bits"
-    return Class.IMPLEMENTATION, "ordinary values in contiguous memory differ"
+            return CauseKind.SCHEDULING, f"the same numbers in reverse order are off by {pair[1]:.3g}, not {pair[0]:.3g}"
+        return CauseKind.SCHEDULING, "an operator that sums inside is off by a few hundred last bits"
+    return CauseKind.IMPLEMENTATION, "ordinary values in contiguous memory differ"
 
 
 def _is_accuracy(witness: Case, found: Examination) -> bool:

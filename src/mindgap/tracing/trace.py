@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mindgap.program.case import Case
 from mindgap.program.graph import Node, NodeMeta, references
+from mindgap.records.explanation import TracedOperator
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing.alone import Own, own_errors
@@ -16,35 +17,11 @@ from mindgap.tracing.inner_values import Along, errors_along, worth_showing
 from mindgap.tracing.neighbours import wrong_together
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """One operator of the program."""
-
-    node: int
-    place: int
-    """Its number among the operators, from 1."""
-    op: str
-    where: str
-    dtype: str
-    own: float | None
-    """The error that it adds itself, in noise floors; 0 for eager's bits, None where it could not be told."""
-    total: float | None
-    """The error of its result in the platform's own run, in noise floors; None where it was not seen."""
-    at_fault: bool = False
-    """Whether it alone, fed with eager's values, is wrong by more than rounding explains."""
-    wrong: int = 0
-    elements: int = 0
-    kind: str = ""
-    inherits: bool = False
-    """Whether its result is wrong although it alone is not."""
-    problem: str = ""
-
-
 @dataclass(frozen=True)
 class Trace:
     """The path of an error through a program."""
 
-    steps: tuple[Traced, ...]
+    steps: tuple[TracedOperator, ...]
     culprits: tuple[int, ...] = ()
     """Node ids of the operators that are wrong alone, the first suspect first."""
     together: tuple[int, ...] = ()
@@ -56,11 +33,11 @@ class Trace:
     parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The nodes that belong to each operator: itself and those that take its results apart."""
 
-    def step(self, node: int) -> Traced:
+    def step(self, node: int) -> TracedOperator:
         return next(step for step in self.steps if step.node == node)
 
     @property
-    def first_excess(self) -> Traced | None:
+    def first_excess(self) -> TracedOperator | None:
         """The first operator whose result is wrong in the platform's own run."""
         return next((step for step in self.steps if step.at_fault or step.inherits), None)
 
@@ -79,8 +56,8 @@ def trace(
     along = errors_along(examiner, witness, wanted, tell) if runs and len(own) > 1 else Along()
     nodes = {node.id: node for node in witness.graph.nodes}
     steps = tuple(
-        _step(nodes[root], place, part, own[root], along, symptom)
-        for place, (root, part) in enumerate(parts.items(), start=1)
+        _step(nodes[root], index, part, own[root], along, symptom)
+        for index, (root, part) in enumerate(parts.items(), start=1)
     )
     guilty = [step for step in steps if step.at_fault]
     culprits = tuple(step.node for step in _ranked(guilty, witness, along))
@@ -89,15 +66,15 @@ def trace(
     return Trace(steps, culprits, together, along.problem, cost, parts)
 
 
-def _step(node: Node, place: int, part: tuple[int, ...], own: Own, along: Along, symptom: Symptom) -> Traced:
+def _step(node: Node, index: int, part: tuple[int, ...], own: Own, along: Along, symptom: Symptom) -> TracedOperator:
     comparison = own.comparison
     fault = own.symptom is not None and symptom.fits(own.symptom, exactly=False)
     seen = [along.comparisons[member] for member in part if member in along.comparisons]
     wrong = any(item.conclusion is Conclusion.DIVERGES for item in seen)
     totals = [item.ratio or 0.0 for item in seen]
-    return Traced(
+    return TracedOperator(
         node=node.id,
-        place=place,
+        index=index,
         op=node.op,
         where=node.where,
         dtype=_dtype(node.meta),
@@ -112,7 +89,7 @@ def _step(node: Node, place: int, part: tuple[int, ...], own: Own, along: Along,
     )
 
 
-def _ranked(guilty: list[Traced], witness: Case, along: Along) -> list[Traced]:
+def _ranked(guilty: list[TracedOperator], witness: Case, along: Along) -> list[TracedOperator]:
     """Operators that are wrong alone, those whose result is also wrong in the whole program first; then in order.
 
     An operator that inherits nothing comes before one that may only be wrong because of what it was fed.
@@ -121,9 +98,9 @@ def _ranked(guilty: list[Traced], witness: Case, along: Along) -> list[Traced]:
     wrong = {i for i, item in along.comparisons.items() if item.conclusion is Conclusion.DIVERGES}
     nodes = {node.id: node for node in witness.graph.nodes}
 
-    def rank(step: Traced) -> tuple[bool, bool, int]:
+    def rank(step: TracedOperator) -> tuple[bool, bool, int]:
         fed_wrong = any(r in wrong for r in references(nodes[step.node]))
-        return (step.node in seen and step.node not in wrong, fed_wrong, step.place)
+        return (step.node in seen and step.node not in wrong, fed_wrong, step.index)
 
     return sorted(guilty, key=rank)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from mindgap.records.tensors import same_bits
-from mindgap.reduction.code import tensor_text, write_code
+from mindgap.explanation.code import tensor_text, write_code
 from tests.tracing.witnesses import chain, run_here, witness_of, writing
 
 I = torch.tensor  # noqa: E741

@@ -15,7 +15,7 @@ from mindgap.bench.faults import PLANTED
 from mindgap.execution.pool import Pool
 from mindgap.pipeline import environment
 from mindgap.platforms.registry import resolve
-from mindgap.reduction.reproducer import write_reproducer
+from mindgap.explanation.reproducer import write_reproducer
 from mindgap.reduction.runtimes import recipe_for
 from mindgap.tracing.examine import Examiner
 from tests.tracing.witnesses import plant, witness_of
