@@ -22,7 +22,8 @@ from mindgap.errors import CorruptProgram, FutureProgram, UsageError
 from mindgap.program.codec import pack, unpack
 
 FORMAT: Final = "mindgap.pack"
-VERSION: Final = 1
+VERSION: Final = 2
+"""2 describes outcomes by a typed record; packs of programs are the same as in 1."""
 MOST_PART_BYTES: Final = 1 << 30
 """A part that claims to be larger is a file made to fill the memory."""
 MANIFEST: Final = "manifest.json"

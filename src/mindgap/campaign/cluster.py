@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from mindgap.campaign.plan import Plan
-from mindgap.campaign.remote import output_values, restore
-from mindgap.campaign.runners import LocalJudge, LocalRunner, Runner, limited
+from mindgap.campaign.remote import RemoteOutcome, restored, told_elsewhere
+from mindgap.campaign.runners import Judge, LocalRunner, OnPause, Runner, Stopped, limited
 from mindgap.campaign.workforce import LocalWorkforce
-from mindgap.errors import PlatformUnavailable, UsageError
-from mindgap.execution.batch import Job, Trial
-from mindgap.execution.careful import Careful
+from mindgap.errors import NoSpace, PlatformUnavailable, UsageError
+from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import Pool
 from mindgap.platforms.names import parse_name
+from mindgap.platforms.probing import require
+from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec, Probe
 
 RESOURCES: Final = {"cuda": "GPU", "xpu": "GPU", "npu": "NPU", "hpu": "HPU", "xla": "TPU"}
@@ -48,32 +49,30 @@ def resource_of(platform: str, offered: Mapping[str, float]) -> dict[str, float]
     return {wanted: 1.0 if wanted in WHOLE else PART}
 
 
+def _raise(reason: NoSpace) -> None:
+    raise reason
+
+
 class NodeWorker:
     """What lives on a node: a pool of its own with one isolated worker process."""
 
-    def __init__(self, spec: dict[str, Any], weights: dict[str, bytes]) -> None:
+    def __init__(self, spec: PlatformSpec, weights: dict[str, bytes]) -> None:
         self._pool = Pool()
-        self._spec = PlatformSpec.from_message(spec)
-        self._runner = LocalRunner(self._pool, self._spec.name, Careful(self._pool, self._spec))
+        self._spec = spec
+        self._runner = LocalRunner(self._pool, spec, lambda: False, _raise)
         self._weights = self._pool.scratch.path / "weights"
         self._weights.mkdir()
         for digest, values in weights.items():
             (self._weights / digest).write_bytes(values)
 
-    def probe(self) -> dict[str, Any]:
-        return asdict(self._pool.require(self._spec))
+    def probe(self) -> Probe:
+        return require(self._pool, self._spec)
 
-    def run(self, jobs: Sequence[dict[str, Any]], runs: int) -> tuple[list[dict[str, Any]], list[list[bytes]]]:
-        """Outcomes, and apart from them the outputs: Ray keeps those here until somebody asks."""
-        here = [replace(Job(**job), weights=str(self._weights)) for job in jobs]
-        found: dict[int, Trial] = {}
+    def run(self, cases: Sequence[Parcel], runs: int) -> list[RemoteOutcome]:
+        here = [replace(parcel, weights=str(self._weights)) for parcel in cases]
+        found: dict[int, Outcome] = {}
         self._runner.run(here, runs, found.__setitem__)
-        trials = [found[number] for number in range(len(here))]
-        values = [output_values(trial) for trial in trials]
-        rows = [replace(trial, file="").to_message() for trial in trials]
-        for trial in trials:
-            trial.without_outputs()
-        return rows, values
+        return [told_elsewhere(number, "", found[number]) for number in range(len(here))]
 
 
 class ClusterRunner:
@@ -86,25 +85,19 @@ class ClusterRunner:
         self._actor: Any = None
         self._lock = threading.Lock()
 
-    def run(self, jobs: Sequence[Job], runs: int, done: Callable[[int, Trial], None]) -> None:
+    def run(self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None]) -> None:
         import ray
 
-        messages = [asdict(job) for job in jobs]
         while not self._stopped():
             try:
                 with self._lock:
                     self._actor = self._actor or self._start()
-                rows_ref, values_ref = self._actor.run.options(num_returns=2).remote(messages, runs)
-                rows = _get(rows_ref, self._stopped)
-                values = _get(values_ref, self._stopped) if rows is not None else None
+                told = _get(self._actor.run.remote(list(cases), runs), self._stopped)
             except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError, ray.exceptions.WorkerCrashedError):
                 self._actor = None  # its node has gone: another one takes the whole batch
                 continue
-            if rows is None or values is None:
-                return
-            for number, row in enumerate(rows):
-                file = self._pool.scratch.new_file("cluster")
-                done(number, restore({"trial": row, "values": values[number]}, file))
+            for number, item in enumerate(told or ()):
+                done(number, restored(item, self._pool.scratch.new_file("cluster")))
             return
 
 
@@ -148,22 +141,22 @@ class ClusterWorkforce:
         offered: dict[str, float] = self._ray.cluster_resources()
         needed = {name: resource_of(name, offered) for name in self._specs}
         actors = {name: self._new(name, needed[name]) for name in self._specs}
-        probes = {}
-        for name, actor in actors.items():
-            row = self._ray.get(actor.probe.remote(), timeout=START_S)
-            probes[name] = Probe(**{**row, "dtypes": tuple(row["dtypes"])})
+        probes = {name: self._ray.get(actor.probe.remote(), timeout=START_S) for name, actor in actors.items()}
         self._first = actors
         self._needed = needed
         return probes
 
-    def runners(self, stopped: Callable[[], bool], on_pause: Callable[[str], None]) -> dict[str, list[Runner]]:
+    def runners(self, stopped: Stopped, on_pause: OnPause) -> dict[str, list[Runner]]:
         return {
             name: [ClusterRunner(self.pool, self._starter(name, needed), stopped)]
             for name, needed in self._needed.items()
         }
 
-    def judges(self, stopped: Callable[[], bool], on_pause: Callable[[str], None]) -> list[LocalJudge]:
+    def judges(self, stopped: Stopped, on_pause: OnPause) -> list[Judge]:
         return self._local.judges(stopped, on_pause)
+
+    def local_specs(self) -> Mapping[str, PlatformSpec]:
+        return {}  # explaining asks a platform hundreds of times: `mindgap explain` does it on a machine that has it
 
     def interrupt(self) -> None:
         self.pool.interrupt()
@@ -187,6 +180,6 @@ class ClusterWorkforce:
         others = {key: value for key, value in needed.items() if key != "GPU"}
         options = {"num_cpus": 0.5, "num_gpus": gpus, "resources": others, "max_restarts": 0}
         remote = self._ray.remote(NodeWorker).options(**options)
-        actor = remote.remote(self._specs[name].to_message(), self._weights)
+        actor = remote.remote(self._specs[name], self._weights)
         self._actors.append(actor)
         return actor

@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from mindgap.campaign.conclude import conclude
+from mindgap.campaign.campaign_run import CampaignRun, Watch
 from mindgap.campaign.known import Known
-from mindgap.campaign.ledger import Ledger, now
+from mindgap.campaign.ledger import WEIGHTS, Ledger, now
 from mindgap.campaign.plan import Plan
+from mindgap.campaign.reader import Campaign, findings_of, read
 from mindgap.campaign.results import Results
-from mindgap.campaign.stream import WEIGHTS, Numbering, stream_of
-from mindgap.campaign.stretch import Stretch, Watch
-from mindgap.campaign.summary import CampaignSummary, summarise
-from mindgap.campaign.workforce import LocalWorkforce
+from mindgap.campaign.stream import Numbering, stream_of
+from mindgap.campaign.triage import new_ids
+from mindgap.campaign.workforce import LocalWorkforce, Workforce
 from mindgap.errors import UsageError
 from mindgap.execution.pool import Pool
-from mindgap.pipeline import environment, import_paths
 from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.registry import resolve
+from mindgap.platforms.versions import versions_of
+from mindgap.records.explanation import Explanation
+
+EXPLAIN_S: Final = 300.0
+"""Time for operators and causes, in all runs of the command each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a stretch of a campaign ended."""
+    """How a run of a campaign ended."""
 
     reason: str
     """`done`, `time` or `interrupted`."""
     seconds: float
     written: int
     """Variants that were judged in it."""
-    summary: CampaignSummary
+    campaign: Campaign
+    changed: tuple[str, ...] = ()
+    """Platforms whose version is another than in an earlier run."""
 
     @property
     def complete(self) -> bool:
@@ -42,7 +48,7 @@ class Ending:
 
 
 def hunt(
-    directory: Path,
+    directory: Path | str,
     plan: Plan | None = None,
     *,
     hours: float | None = None,
@@ -50,21 +56,24 @@ def hunt(
     config: Config | None = None,
     known: Sequence[Known] = (),
     cluster: str | None = None,
+    explain_s: float = EXPLAIN_S,
     numbering: Numbering | None = None,
     watch: Watch = lambda snapshot: None,
+    import_paths: Sequence[str] = (),
 ) -> Ending:
     """Start a campaign in a directory, or go on with the one that is there (`plan` is None).
 
     Ctrl-C, a time limit and a kill all leave a ledger from which the next call goes on. With `cluster`, the
     platforms are those of a Ray cluster.
     """
-    with Ledger(directory, writing=True, new=plan is not None) as ledger:
+    directory = Path(directory)
+    with Ledger(directory, new=plan is not None) as ledger:
         plan = _plan(ledger, plan)
-        with Pool(import_paths()) as pool:
+        with Pool(import_paths) as pool:
             numbers = numbering or stream_of(plan, directory, pool)
-            stretch = _stretch(ledger, plan, pool, config, jobs, cluster)
-            reason = stretch.run(numbers, hours, watch)
-        return _ending(ledger, stretch, reason, known)
+            run = _run(ledger, plan, pool, config, jobs, cluster, explain_s)
+            reason = run.run(numbers, hours, watch)
+        return _ending(ledger, run, reason, known)
 
 
 def merge(
@@ -74,36 +83,48 @@ def merge(
     jobs: int | None = None,
     config: Config | None = None,
     known: Sequence[Known] = (),
+    explain_s: float = EXPLAIN_S,
     numbering: Numbering | None = None,
     watch: Watch = lambda snapshot: None,
 ) -> Ending:
     """Take results of another machine into a campaign; verdicts are made as if all had run together."""
-    with Ledger(directory, writing=True, new=False) as ledger:
+    with Ledger(directory, new=False) as ledger:
         plan = ledger.plan()
-        with Pool(import_paths()) as pool, Results(results, plan, pool.scratch) as given:
+        with Pool() as pool, Results(results, plan, pool.scratch) as given:
             numbers = numbering or stream_of(plan, directory, pool)
             ledger.add_platforms(given.platforms)
-            stretch = _stretch(ledger, plan, pool, config, jobs, None)
-            reason = stretch.merge(numbers, given.numbers, given.trials, watch)
-        return _ending(ledger, stretch, reason, known)
+            run = _run(ledger, plan, pool, config, jobs, None, explain_s)
+            reason = run.merge(numbers, given.numbers, given.outcomes, watch)
+        return _ending(ledger, run, reason, known)
 
 
-def _stretch(
-    ledger: Ledger, plan: Plan, pool: Pool, config: Config | None, jobs: int | None, cluster: str | None
-) -> Stretch:
+def keep_explanation(directory: Path, program: int, found: Explanation, folder: str) -> None:
+    """Enter what `mindgap explain` found about a finding into the campaign's ledger."""
+    with Ledger(directory, new=False) as ledger:
+        ledger.write_explanation(program, found, folder)
+
+
+def _run(
+    ledger: Ledger, plan: Plan, pool: Pool, config: Config | None, jobs: int | None, cluster: str | None, explain_s: float
+) -> CampaignRun:
     settings = config or load_config(None)
     specs = {name: resolve(name, settings) for name in plan.platforms}
     count = jobs or os.cpu_count() or 1
-    if cluster is None:
-        return Stretch(ledger, plan, LocalWorkforce(pool, plan, specs, count), count)
-    from mindgap.campaign.cluster import ClusterWorkforce
+    ledger.begin_run(versions_of(list(specs.values())))
+    workforce: Workforce = LocalWorkforce(pool, plan, specs, count)
+    if cluster is not None:
+        from mindgap.campaign.cluster import ClusterWorkforce
 
-    return Stretch(ledger, plan, ClusterWorkforce(pool, plan, specs, count, cluster, ledger.directory / WEIGHTS), count)
+        workforce = ClusterWorkforce(pool, plan, specs, count, cluster, ledger.directory / WEIGHTS)
+    return CampaignRun(ledger, plan, workforce, count, settings, explain_s)
 
 
-def _ending(ledger: Ledger, stretch: Stretch, reason: str, known: Sequence[Known]) -> Ending:
-    summary = summarise(ledger, conclude(ledger, known))
-    return Ending(reason, stretch.seconds, stretch.writer.written, summary)
+def _ending(ledger: Ledger, run: CampaignRun, reason: str, known: Sequence[Known]) -> Ending:
+    """Every finding gets an id that it keeps; then the campaign is read as anybody would read it."""
+    before = dict(ledger.data.execute("SELECT signature, id FROM finding_ids").fetchall())
+    ledger.write_ids(new_ids(findings_of(ledger.data), before))
+    campaign = read(ledger.directory, known)
+    return Ending(reason, run.seconds, run.writer.written, campaign, tuple(run.changed))
 
 
 def _plan(ledger: Ledger, given: Plan | None) -> Plan:
@@ -113,7 +134,7 @@ def _plan(ledger: Ledger, given: Plan | None) -> Plan:
     if known is not None and Plan.from_text(known) != given:
         raise UsageError(
             f"{ledger.directory} holds a campaign with another plan",
-            hint=f"go on with it: mindgap hunt --resume {ledger.directory}; or choose another directory",
+            hint=f"continue it with mindgap hunt --resume {ledger.directory}, or choose another directory",
         )
-    ledger.set_meta(plan=given.to_text(), created=ledger.meta("created") or now(), versions=json.dumps(environment()))
+    ledger.set_meta(plan=given.to_text(), created=ledger.meta("created") or now())
     return given

@@ -1,4 +1,4 @@
-"""The ledger of a campaign: one SQLite file with a documented, versioned schema (docs/hunt.md).
+"""The ledger of a campaign: one SQLite file with a documented, versioned schema (docs/hunt.md). This module writes it.
 
 DIR/ledger.sqlite      everything that is known
 DIR/weights/           constants that no seed gives, by digest
@@ -18,23 +18,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from mindgap.campaign.case import Case
+import msgspec
+
+from mindgap.campaign.dossier import Dossier
 from mindgap.campaign.messages import message_class
-from mindgap.campaign.plan import Plan
+from mindgap.campaign.plan import BASELINE, Plan
 from mindgap.errors import NoSpace, UsageError
-from mindgap.execution.batch import Trial
+from mindgap.records.explanation import Explanation
 from mindgap.records.files import claim
-from mindgap.records.outcome import Stage, Status
+from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Conclusion
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 FILE: Final = "ledger.sqlite"
+WEIGHTS: Final = "weights"
+"""The folder with the constants that no seed gives."""
 
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, started TEXT NOT NULL, versions TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS platforms (
-  id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, version TEXT NOT NULL, device TEXT NOT NULL);
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, version TEXT NOT NULL, device TEXT NOT NULL,
+  UNIQUE (name, version, device));
 CREATE TABLE IF NOT EXISTS bases (id INTEGER PRIMARY KEY, fingerprint TEXT UNIQUE NOT NULL, name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS programs (
   id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL, name TEXT NOT NULL, base INTEGER NOT NULL REFERENCES bases (id),
@@ -47,7 +53,7 @@ CREATE TABLE IF NOT EXISTS outcomes (
 CREATE TABLE IF NOT EXISTS verdicts (
   program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
   conclusion TEXT NOT NULL, kind TEXT, blame TEXT, error_over_bound REAL, eager_error_over_bound REAL, worst TEXT,
-  rule TEXT, fault TEXT, sentence TEXT, suspect TEXT, PRIMARY KEY (program, platform)) WITHOUT ROWID;
+  rule TEXT, fault TEXT, sentence TEXT, PRIMARY KEY (program, platform)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_conclusion ON verdicts (conclusion);
 CREATE TABLE IF NOT EXISTS compiled (
   program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
@@ -58,38 +64,49 @@ CREATE TABLE IF NOT EXISTS relations (
   program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
   oracle TEXT NOT NULL, conclusion TEXT NOT NULL, kind TEXT, error_over_bound REAL, worst TEXT, sentence TEXT,
   PRIMARY KEY (program, platform, oracle)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS findings (
-  id TEXT PRIMARY KEY, signature TEXT UNIQUE NOT NULL, category TEXT NOT NULL, platforms TEXT NOT NULL, kind TEXT,
-  blame TEXT, suspect TEXT, stage TEXT, message TEXT, witness INTEGER NOT NULL REFERENCES programs (id),
-  witness_platform TEXT NOT NULL, variants INTEGER NOT NULL, bases INTEGER NOT NULL, error_over_bound REAL, known TEXT);
-CREATE TABLE IF NOT EXISTS members (
-  finding TEXT NOT NULL REFERENCES findings (id), program INTEGER NOT NULL, platform INTEGER NOT NULL,
-  PRIMARY KEY (finding, program, platform)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS explanations (
+  program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
+  operator TEXT NOT NULL, cause TEXT, remark TEXT, layer TEXT, folder TEXT, problem TEXT, explanation BLOB,
+  PRIMARY KEY (program, platform)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS finding_ids (signature TEXT PRIMARY KEY, id TEXT NOT NULL) WITHOUT ROWID;
 """
+
+_FROM_1: Final = """
+ALTER TABLE platforms RENAME TO platforms_1;
+CREATE TABLE platforms (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, version TEXT NOT NULL, device TEXT NOT NULL,
+  UNIQUE (name, version, device));
+INSERT INTO platforms SELECT id, name, version, device FROM platforms_1;
+DROP TABLE platforms_1;
+INSERT INTO finding_ids SELECT signature, id FROM findings;
+DROP TABLE findings;
+DROP TABLE members;
+ALTER TABLE verdicts DROP COLUMN suspect;
+UPDATE meta SET value = '2' WHERE key = 'schema';
+"""
+"""From schema 1, which knew one version per platform and kept findings as tables."""
 
 QUIET: Final = (Conclusion.AGREES, Conclusion.ROUNDING)
 """Verdicts whose sentence nobody will read: left out, they are most of the ledger."""
 
 
 class Ledger:
-    """A campaign's directory; `writing` locks it, and makes it when it is `new`."""
+    """The writing side of a campaign's directory; a new one is made where `new` says so."""
 
-    def __init__(self, directory: Path, writing: bool = False, new: bool = True) -> None:
+    def __init__(self, directory: Path, new: bool = True) -> None:
         self.directory = directory
         path = directory / FILE
         self._lock: int | None = None
-        if not (writing and new) and not path.is_file():
+        if not new and not path.is_file():
             raise UsageError(f"there is no campaign in {directory}", hint="mindgap hunt -o DIR starts one")
-        if writing:
-            self._lock = claim(directory, "campaign")
+        self._lock = claim(directory, "campaign")
         try:
             self._data = sqlite3.connect(path, check_same_thread=False)  # one writer, guarded by the caller
-            if writing:
-                self._data.execute("PRAGMA journal_mode=WAL")
-                self._data.execute("PRAGMA synchronous=NORMAL")  # a killed process loses nothing that was committed
-                self._create()
-            self._check_version()
-            self._platforms: dict[str, int] = dict(self._data.execute("SELECT name, id FROM platforms"))
+            self._data.execute("PRAGMA journal_mode=WAL")
+            self._data.execute("PRAGMA synchronous=NORMAL")  # a killed process loses nothing that was committed
+            self._create()
+            self._current: dict[str, int] = {}
+            """The platforms of this run of the command, in the versions that they have now."""
             self._bases: dict[str, int] = dict(self._data.execute("SELECT fingerprint, id FROM bases"))
         except sqlite3.Error as error:
             self.close()
@@ -116,18 +133,14 @@ class Ledger:
         return self._data
 
     def _create(self) -> None:
+        old = self._data.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchone()
+        found = int(self.meta("schema") or 0) if old else SCHEMA_VERSION
+        check_version(found, self.directory)
         with self._data:
             self._data.executescript(SCHEMA)
             self._data.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
-
-    def _check_version(self) -> None:
-        found = int(self.meta("schema") or 0)
-        if found > SCHEMA_VERSION:
-            raise UsageError(
-                f"the campaign in {self.directory} was written by a newer mindgap",
-                cause=f"its ledger has schema {found}; this mindgap knows {SCHEMA_VERSION}",
-                hint="install a newer mindgap",
-            )
+        if found == 1:
+            self._data.executescript(f"BEGIN; {_FROM_1} COMMIT;")
 
     def meta(self, key: str) -> str | None:
         row = self._data.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -143,52 +156,73 @@ class Ledger:
             raise UsageError(f"the campaign in {self.directory} was never started", hint="mindgap hunt -o DIR")
         return Plan.from_text(text)
 
-    def add_platforms(self, probes: Mapping[str, tuple[str, str]]) -> None:
-        """Name, version and device of each platform; a version that changed since is said in the meta table."""
+    def begin_run(self, versions: Mapping[str, str]) -> None:
+        """One more run of the command, with the versions of its packages."""
+        with self._data:
+            self._data.execute("INSERT INTO runs (started, versions) VALUES (?, ?)", (now(), json.dumps(dict(versions))))
+
+    def add_platforms(self, probes: Mapping[str, tuple[str, str]]) -> list[str]:
+        """Version and device of each platform from now on; says which changed since an earlier run."""
+        changed = []
         with self._data:
             for name, (version, device) in probes.items():
-                self._data.execute(
-                    "INSERT INTO platforms (name, version, device) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING",
-                    (name, version, device),
-                )
-        self._platforms = dict(self._data.execute("SELECT name, id FROM platforms"))
+                row = "SELECT version FROM platforms WHERE name = ? ORDER BY id DESC LIMIT 1"
+                before = self._data.execute(row, (name,)).fetchone()
+                if before is not None and before[0] != version:
+                    changed.append(f"{name} was {before[0]} in an earlier run and is {version} now")
+                self._data.execute("INSERT OR IGNORE INTO platforms (name, version, device) VALUES (?, ?, ?)",
+                                   (name, version, device))  # fmt: skip
+                here = "SELECT id FROM platforms WHERE name = ? AND version = ? AND device = ?"
+                self._current[name] = self._data.execute(here, (name, version, device)).fetchone()[0]
+        return changed
 
     def done(self) -> dict[int, set[str]]:
-        """By program: the platforms whose outcome is known."""
-        names = {number: name for name, number in self._platforms.items()}
+        """By program: the platforms whose outcome is known, in whatever version."""
+        names = dict(self._data.execute("SELECT id, name FROM platforms"))
         found: dict[int, set[str]] = {}
         for program, platform in self._data.execute("SELECT program, platform FROM outcomes"):
             found.setdefault(program, set()).add(names[platform])
         return found
 
+    def has_current_baseline(self, program: int) -> bool:
+        """Whether the baseline ran a program in the version that it has now: nothing is compared with another."""
+        query = "SELECT 1 FROM outcomes WHERE program = ? AND platform = ?"
+        return self._data.execute(query, (program, self._current.get(BASELINE))).fetchone() is not None
+
     def count(self) -> int:
         """Programs that are in the ledger."""
         return int(self._data.execute("SELECT COUNT(*) FROM programs").fetchone()[0])
 
-    def trials(self, program: int) -> dict[str, Trial]:
-        """What platforms did with a program, without the outputs."""
-        names = {number: name for name, number in self._platforms.items()}
+    def program(self, number: int) -> bytes | None:
+        """A program that was kept, encoded."""
+        row = self._data.execute("SELECT program FROM programs WHERE id = ?", (number,)).fetchone()
+        return zlib.decompress(row[0]) if row and row[0] is not None else None
+
+    def outcomes(self, program: int) -> dict[str, Outcome]:
+        """What platforms did with a program in the versions that they have now, without the outputs."""
+        names = {number: name for name, number in self._current.items()}
         query = "SELECT platform, status, stage, message, digest, stable, note, seconds FROM outcomes WHERE program = ?"
-        found = {}
-        for platform, status, stage, message, digest, stable, note, seconds in self._data.execute(query, (program,)):
-            found[names[platform]] = Trial(
+        return {
+            names[platform]: Outcome(
                 names[platform],
                 Status(status),
                 Stage(stage),
                 message,
-                digest.hex() if digest else "",
-                None if stable is None else bool(stable),
-                note,
-                seconds,
+                note=note,
+                stable=None if stable is None else bool(stable),
+                seconds={"all": seconds},
+                digest=digest.hex() if digest else "",
             )
-        return found
+            for platform, status, stage, message, digest, stable, note, seconds in self._data.execute(query, (program,))
+            if platform in names
+        }
 
-    def write(self, cases: Sequence[Case]) -> None:
-        """Enter what became of these cases, all or none; raises NoSpace when the disk is full."""
+    def write(self, dossiers: Sequence[Dossier]) -> None:
+        """Enter what became of these variants, all or none; raises NoSpace when the disk is full."""
         try:
             with self._data:
-                for case in cases:
-                    self._write(case)
+                for dossier in dossiers:
+                    self._write(dossier)
         except sqlite3.OperationalError as error:
             if "full" not in str(error) and "disk I/O" not in str(error):
                 raise
@@ -205,11 +239,43 @@ class Ledger:
             self._data.executemany("INSERT OR IGNORE INTO related VALUES (?)", [(number,) for number in programs])
             self._data.executemany(
                 "INSERT OR REPLACE INTO relations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [(row[0], self._platforms[row[1]], *row[2:]) for row in rows],
+                [(row[0], self._current[row[1]], *row[2:]) for row in rows],
             )
 
-    def _write(self, case: Case) -> None:
-        variant, provenance = case.variant, case.variant.provenance
+    def write_operator(self, program: int, platform: str, operator: str, problem: str = "") -> None:
+        """The operator that a trace blames; empty where no operator is wrong alone, with what stood in the way."""
+        with self._data:
+            self._data.execute(
+                "INSERT OR IGNORE INTO explanations VALUES (?, ?, ?, NULL, NULL, NULL, NULL, ?, NULL)",
+                (program, self._platform(program, platform), operator, problem or None),
+            )
+
+    def write_explanation(self, program: int, found: Explanation, folder: str) -> None:
+        """All that was learnt about a program on a platform; `folder`, inside the campaign's, holds the script."""
+        layer = found.layer.name if found.layer else None
+        with self._data:
+            self._data.execute(
+                "INSERT OR REPLACE INTO explanations VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?)",
+                (program, self._platform(program, found.platform), found.operator, found.cause.kind.value,
+                 found.cause.remark, layer, folder, msgspec.msgpack.encode(found)),
+            )  # fmt: skip
+
+    def write_ids(self, ids: Mapping[str, str]) -> None:
+        """Ids of findings by signature: once given out, an id stays."""
+        with self._data:
+            self._data.executemany("INSERT OR IGNORE INTO finding_ids VALUES (?, ?)", ids.items())
+
+    def _platform(self, program: int, name: str) -> int:
+        """The version of a platform that a program's verdict is about."""
+        row = self._data.execute(
+            "SELECT v.platform FROM verdicts v JOIN platforms p ON p.id = v.platform "
+            "WHERE v.program = ? AND p.name = ? ORDER BY v.platform DESC LIMIT 1",
+            (program, name),
+        ).fetchone()
+        return int(row[0]) if row else self._current[name]
+
+    def _write(self, dossier: Dossier) -> None:
+        variant, provenance = dossier.variant, dossier.variant.provenance
         self._data.execute(
             "INSERT OR IGNORE INTO programs VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
             (variant.number, variant.fingerprint, variant.name, self._base(provenance.base, provenance.base_name),
@@ -217,39 +283,39 @@ class Ledger:
         )  # fmt: skip
         self._data.executemany(
             "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [self._outcome(variant.number, case.trials[name]) for name in sorted(case.fresh)],
+            [self._outcome(variant.number, dossier.outcomes[name]) for name in sorted(dossier.fresh)],
         )
         self._data.executemany(
-            "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-            [self._verdict(variant.number, name, case) for name in sorted(case.verdicts)],
+            "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [self._verdict(variant.number, name, dossier) for name in sorted(dossier.verdicts)],
         )
         self._data.executemany(
             "INSERT OR REPLACE INTO compiled VALUES (?, ?, ?, ?, ?, ?)",
             [
-                (variant.number, self._platforms[name], v.conclusion.value, v.kind.value if v.kind else None,
+                (variant.number, self._current[name], v.conclusion.value, v.kind.value if v.kind else None,
                  v.error_over_bound, None if v.conclusion in QUIET else v.sentence)
-                for name, v in sorted(case.compiled.items())
+                for name, v in sorted(dossier.compiled.items())
             ],
         )  # fmt: skip
-        loud = any(verdict.conclusion not in QUIET for verdict in case.verdicts.values())
-        if loud or case.related or not case.baseline.ok:
+        loud = any(verdict.conclusion not in QUIET for verdict in dossier.verdicts.values())
+        if loud or dossier.related or not dossier.baseline.ok:
             self._data.execute(
                 "UPDATE programs SET steps = ?, program = ? WHERE id = ?",
-                (json.dumps(provenance.steps), zlib.compress(variant.job.program), variant.number),
+                (json.dumps(provenance.steps), zlib.compress(variant.parcel.program), variant.number),
             )
 
-    def _outcome(self, program: int, trial: Trial) -> tuple[Any, ...]:
-        stable = None if trial.stable is None else int(trial.stable)
+    def _outcome(self, program: int, outcome: Outcome) -> tuple[Any, ...]:
+        stable = None if outcome.stable is None else int(outcome.stable)
         return (
-            program, self._platforms[trial.platform], trial.status.value, trial.stage.value, trial.message,
-            message_class(trial.message), bytes.fromhex(trial.digest) or None, stable, trial.note,
-            round(trial.seconds, 6),
+            program, self._current[outcome.platform], outcome.status.value, outcome.stage.value, outcome.message,
+            message_class(outcome.message), bytes.fromhex(outcome.digest) or None, stable, outcome.note,
+            round(outcome.total_seconds, 6),
         )  # fmt: skip
 
-    def _verdict(self, program: int, platform: str, case: Case) -> tuple[Any, ...]:
-        v = case.verdicts[platform]
+    def _verdict(self, program: int, platform: str, dossier: Dossier) -> tuple[Any, ...]:
+        v = dossier.verdicts[platform]
         return (
-            program, self._platforms[platform], v.conclusion.value, v.kind.value if v.kind else None,
+            program, self._current[platform], v.conclusion.value, v.kind.value if v.kind else None,
             v.blame.value if v.blame else None, v.error_over_bound, v.eager_error_over_bound, v.worst, v.rule, v.group,
             None if v.conclusion in QUIET else v.sentence,
         )  # fmt: skip
@@ -260,16 +326,22 @@ class Ledger:
             self._bases[fingerprint] = int(cursor.lastrowid or 0)
         return self._bases[fingerprint]
 
-    def size_bytes(self) -> int:
-        """What the ledger takes on disk, apart from what was written a moment ago."""
-        pages, size = (self._data.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
-        return int(pages) * int(size)
+
+def check_version(found: int, directory: Path) -> None:
+    """Raise when a ledger was written by a newer mindgap."""
+    if found > SCHEMA_VERSION:
+        raise UsageError(
+            f"the campaign in {directory} was written by a newer mindgap",
+            cause=f"its ledger has schema {found}; this mindgap knows {SCHEMA_VERSION}",
+            hint="install a newer mindgap",
+        )
 
 
 def _recipe(provenance: Provenance) -> str:
     """What, with the bases, makes the variant again."""
     told = ("base_name", "steps", "mutations", "intent", "base")
-    return json.dumps({key: value for key, value in provenance.to_message().items() if key not in told})
+    content = msgspec.to_builtins(provenance)
+    return json.dumps({key: value for key, value in content.items() if key not in told})
 
 
 def now() -> str:

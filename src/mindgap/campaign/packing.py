@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from mindgap.campaign.archive import Writing
-from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.ledger import WEIGHTS
 from mindgap.campaign.plan import BASELINE, Plan
-from mindgap.campaign.stream import WEIGHTS, Numbering, stream_of
+from mindgap.campaign.reader import open_ledger, plan_of
+from mindgap.campaign.stream import Numbering, stream_of
 from mindgap.execution.pool import Pool
 
 ROWS: Final = 500
@@ -28,17 +30,16 @@ def pack_campaign(
     tell: Callable[[int, int], None] = lambda done, count: None,
 ) -> int:
     """Write every variant of a campaign to a pack; how many there are."""
-    with Ledger(directory) as ledger, Pool() as pool:
-        plan = ledger.plan()
-        digests = _digests(ledger)
+    with open_ledger(directory) as data, Pool() as pool:
+        plan = plan_of(data, directory)
+        digests = _digests(data)
         numbers = numbering or stream_of(plan, directory, pool)
         about = {"plan": plan.to_text(), "campaign": identity_of(plan), "variants": plan.variants}
         with Writing(output, CAMPAIGN, about) as pack:
             rows = []
             for variant in numbers.pick(lambda number: True, plan.variants):
-                job = variant.job
-                digest = digests.get(variant.number, "")
-                rows.append([variant.number, variant.fingerprint, variant.name, job.program, job.seed, digest])
+                parcel, digest = variant.parcel, digests.get(variant.number, "")
+                rows.append([variant.number, variant.fingerprint, variant.name, parcel.program, parcel.seed, digest])
                 if len(rows) == ROWS:
                     pack.add_rows("programs", rows)
                     tell(variant.number + 1, plan.variants)
@@ -55,10 +56,10 @@ def identity_of(plan: Plan) -> str:
     return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
 
-def _digests(ledger: Ledger) -> dict[int, str]:
+def _digests(data: sqlite3.Connection) -> dict[int, str]:
     """What eager gave here, so that outputs with the same bits need not travel back."""
     query = (
         "SELECT program, digest FROM outcomes JOIN platforms ON platforms.id = platform "
         "WHERE platforms.name = ? AND digest IS NOT NULL"
     )
-    return {number: digest.hex() for number, digest in ledger.data.execute(query, (BASELINE,))}
+    return {number: digest.hex() for number, digest in data.execute(query, (BASELINE,))}

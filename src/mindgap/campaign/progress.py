@@ -21,24 +21,26 @@ class Snapshot:
     """A campaign at one moment."""
 
     phase: str
-    """`run`, `late` (platforms that fell behind) or `triage`."""
+    """`run`, `late` (platforms that fell behind), `relations` or `explain`."""
     seconds: float
     finished: int
-    """Variants that are judged, earlier stretches included."""
+    """Variants that are judged, earlier runs included."""
     total: int
     rate: float
-    """Variants a second in this stretch."""
+    """Variants per second in this run."""
     conclusions: Mapping[str, int]
-    """Verdicts of this stretch by conclusion."""
+    """Verdicts of this run by conclusion."""
     platforms: Mapping[str, PlatformProgress]
     judging: int
     """Variants that wait for a verdict."""
     paused: str = ""
     """Why nothing moves: the disk is full."""
     kinds: int = 0
-    """Kinds of divergence and failure in this stretch; findings, which also tell operators apart, come at the end."""
+    """Kinds of divergence and failure in this run; findings also tell operators apart."""
+    explained: int = 0
+    """Findings whose operator and cause are known."""
     noted: tuple[int, int] = (0, 0)
-    """After the run: variants whose relations, or divergences whose operators, were looked at, of how many."""
+    """After the variants: relations that were looked at, or findings that were explained, of how many."""
 
     @property
     def left_s(self) -> float | None:

@@ -1,6 +1,6 @@
 """Running a packed campaign elsewhere: `python -m mindgap.campaign.remote campaign.mgz --on eager:npu -o results.mgz`.
 
-Needs torch, numpy and msgpack, nothing else; `mindgap run` is the same where the command line is installed.
+Needs torch, numpy, msgpack and msgspec, nothing else; `mindgap run` is the same where the command line is installed.
 """
 
 from __future__ import annotations
@@ -9,22 +9,26 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from mindgap.campaign.archive import Reading, Writing
 from mindgap.campaign.plan import BASELINE, Plan
 from mindgap.campaign.runners import LocalRunner, limited
-from mindgap.errors import MindgapError, UsageError
+from mindgap.errors import MindgapError, NoSpace, UsageError
 from mindgap.execution import arena
-from mindgap.execution.batch import Job, Trial
-from mindgap.execution.careful import Careful
+from mindgap.execution.arena import discarded, opened
+from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import Pool
 from mindgap.platforms.config import Config, load_config
+from mindgap.platforms.probing import require
 from mindgap.platforms.registry import resolve
+from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
-from mindgap.records.tensors import byte_view
+from mindgap.records.tensors import NamedTensor, byte_view
 
 BATCH: Final = 16
 
@@ -53,7 +57,7 @@ def run_pack(
     with Reading(pack, "a campaign") as given, Pool() as pool:
         plan = Plan.from_text(given.about["plan"])
         specs = [limited(resolve(name, settings), plan.timeout_s) for name in platforms]
-        probes = {spec.name: pool.require(spec) for spec in specs}
+        probes = {spec.name: require(pool, spec) for spec in specs}
         weights = pool.scratch.path / "weights"
         given.unpack_weights(weights)
         about = {
@@ -67,44 +71,53 @@ def run_pack(
                 return 0
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteOutcome:
+    """What a platform of another machine did with a variant; outputs travel as raw values, never as a path."""
+
+    number: int
+    fingerprint: str
+    outcome: Outcome
+    values: tuple[bytes, ...] = ()
+    """Empty where the outputs have the bits that eager gave."""
+
+
 def _run(given: Reading, results: Writing, pool: Pool, spec: PlatformSpec, plan: Plan, weights: str, tell: Tell) -> int:
-    runner = LocalRunner(pool, spec.name, Careful(pool, spec))
+    runner = LocalRunner(pool, spec, lambda: False, _raise)
     rows = [row for row in given.rows("programs") if plan.is_due(spec.name, row[1])]
     for start in range(0, len(rows), BATCH):
         tell(spec.name, start, len(rows))
         part = rows[start : start + BATCH]
-        found: dict[int, Trial] = {}
-        runner.run([Job(row[3], row[4], weights) for row in part], 1, found.__setitem__)
-        results.add_rows("outcomes", [_row(row, found[n]) for n, row in enumerate(part)])
-        for trial in found.values():
-            trial.without_outputs()
+        found: dict[int, Outcome] = {}
+        runner.run([Parcel(row[3], row[4], weights) for row in part], 1, found.__setitem__)
+        told = [told_elsewhere(row[0], row[1], found[n], row[5]) for n, row in enumerate(part)]
+        results.add_rows("outcomes", [msgspec.msgpack.encode(item) for item in told])
     tell(spec.name, len(rows), len(rows))
     return len(rows)
 
 
-def _row(row: Sequence[Any], trial: Trial) -> dict[str, Any]:
-    """An outcome; its outputs only where they are not the bits that eager gave."""
-    same = trial.ok and trial.digest == row[5]
-    values = [] if same else output_values(trial)
-    plain = replace(trial, file="", outputs=() if same else trial.outputs).to_message()
-    return {"number": row[0], "fingerprint": row[1], "trial": plain, "values": values}
+def _raise(reason: NoSpace) -> None:
+    raise reason
 
 
-def output_values(trial: Trial) -> list[bytes]:
-    """The raw values of each output."""
-    return [byte_view(item.tensor).numpy().tobytes() for item in trial.outcome().outputs]
+def told_elsewhere(number: int, fingerprint: str, outcome: Outcome, eager_digest: str = "") -> RemoteOutcome:
+    """An outcome for another machine, its file removed; its outputs only where they are not eager's bits."""
+    same = outcome.ok and outcome.digest == eager_digest
+    items = () if same else opened(outcome).outputs
+    values = tuple(byte_view(item.tensor).numpy().tobytes() for item in items)
+    discarded(outcome)
+    plain = replace(outcome, file="", outputs=(), stored=() if same else outcome.stored, is_local_eager=False)
+    return RemoteOutcome(number, fingerprint, plain, values)
 
 
-def restore(row: dict[str, Any], file: Path) -> Trial:
-    """The trial of a row, its outputs laid down in a file again."""
-    trial = replace(Trial.from_message(row["trial"]), here=False)
-    if not trial.outputs:
-        return trial
-    metas = [(meta, 0) for _, (meta, _), _ in trial.outputs]
-    raw = [arena.tensor_of(values, meta) for values, (meta, _) in zip(row["values"], metas)]
-    entries = arena.write(file, raw)
-    outputs = tuple((name, entry, stride) for (name, _, stride), entry in zip(trial.outputs, entries))
-    return replace(trial, file=str(file), outputs=outputs)
+def restored(told: RemoteOutcome, file: Path) -> Outcome:
+    """The outcome with its outputs in a file of this machine."""
+    outcome = replace(told.outcome, file="", outputs=(), stored=(), is_local_eager=False)
+    if not told.values or len(told.values) != len(told.outcome.stored):
+        return outcome
+    described = told.outcome.stored
+    named = [NamedTensor(s.name, arena.tensor_of(v, s.meta), s.stride) for s, v in zip(described, told.values)]
+    return replace(outcome, stored=arena.store(file, named), file=str(file))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+
+import msgspec
 
 from mindgap.campaign.archive import Reading
-from mindgap.campaign.case import Numbered
+from mindgap.campaign.dossier import NumberedVariant
 from mindgap.campaign.packing import RESULTS, identity_of
 from mindgap.campaign.plan import BASELINE, Plan
-from mindgap.campaign.remote import restore
+from mindgap.campaign.remote import RemoteOutcome, restored
 from mindgap.errors import CorruptProgram, UsageError
-from mindgap.execution.batch import Trial
 from mindgap.execution.scratch import Scratch
+from mindgap.records.outcome import Outcome
 
 
 class Results:
@@ -33,11 +34,15 @@ class Results:
         taken = sorted({BASELINE, *plan.platforms} & set(self.platforms))
         if taken:
             raise UsageError(f"{path.name} holds results of {taken[0]}, which this campaign runs itself")
-        self._rows: dict[int, list[dict[str, Any]]] = {}
+        self._rows: dict[int, list[RemoteOutcome]] = {}
+        decoder = msgspec.msgpack.Decoder(RemoteOutcome)
         try:
             for row in self._reading.rows("outcomes"):
-                self._rows.setdefault(int(row["number"]), []).append(row)
-        except (KeyError, TypeError, ValueError) as error:
+                told = decoder.decode(row)
+                if told.outcome.platform not in self.platforms:
+                    raise ValueError(f"it holds outcomes of {told.outcome.platform}, which it does not list")
+                self._rows.setdefault(told.number, []).append(told)
+        except (TypeError, ValueError) as error:
             raise CorruptProgram(f"{path.name} is damaged", cause=str(error)) from error
 
     @property
@@ -52,14 +57,14 @@ class Results:
     ) -> None:
         self._reading.__exit__(kind, error, trace)
 
-    def trials(self, variant: Numbered) -> list[Trial]:
+    def outcomes(self, variant: NumberedVariant) -> list[Outcome]:
         """What the other machine's platforms did with a variant."""
         found = []
-        for row in self._rows.get(variant.number, []):
-            if row["fingerprint"] != variant.fingerprint:
+        for told in self._rows.get(variant.number, []):
+            if told.fingerprint != variant.fingerprint:
                 raise UsageError(
                     f"variant {variant.number} is another program there than here",
                     hint="pack the campaign with the mindgap that merges it",
                 )
-            found.append(restore(row, self._scratch.new_file("elsewhere")))
+            found.append(restored(told, self._scratch.new_file("elsewhere")))
         return found

@@ -3,83 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from mindgap.campaign.plan import BASELINE
-from mindgap.execution.batch import Job, Question, Trial, verdict_from
-from mindgap.execution.careful import Careful
+from mindgap.errors import NoSpace
+from mindgap.execution.batches import BatchWorker
+from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
-from mindgap.records.outcome import Status
+from mindgap.platforms.running import RunCases, died, run_cases
+from mindgap.records.outcome import Outcome, Status
 from mindgap.records.platform import PlatformSpec
-from mindgap.records.verdict import Conclusion, Verdict
+from mindgap.verdicts.judging import Judged, Question, judge_cases, unjudged
+
+Stopped = Callable[[], bool]
+OnPause = Callable[[NoSpace], None]
 
 
 class Runner(Protocol):
-    """Runs programs on one platform, wherever that is."""
+    """Runs cases on one platform, wherever that is."""
 
-    def run(self, jobs: Sequence[Job], runs: int, done: Callable[[int, Trial], None]) -> None:
-        """Every job is done when this returns, unless the campaign was stopped."""
+    def run(self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None]) -> None:
+        """Every case is done when this returns, unless the campaign was stopped."""
 
 
 class LocalRunner:
     """A platform in a worker process of this machine."""
 
-    def __init__(self, pool: Pool, platform: str, careful: Careful) -> None:
+    def __init__(self, pool: Pool, spec: PlatformSpec, stopped: Stopped, on_pause: OnPause) -> None:
         self._pool = pool
-        self._platform = platform
-        self._careful = careful
+        self._spec = spec
+        self._worker = BatchWorker(pool, spec, run_cases, stopped=stopped, on_pause=on_pause)
 
-    def run(self, jobs: Sequence[Job], runs: int, done: Callable[[int, Trial], None]) -> None:
-        files = [self._pool.scratch.new_file("outputs") for _ in jobs]
+    def run(self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None]) -> None:
+        files = [self._pool.scratch.new_file("outputs") for _ in cases]
 
-        def request(numbers: Sequence[int]) -> dict[str, Any]:
-            for number in numbers:
-                files[number].unlink(missing_ok=True)  # a worker may have died while it wrote
-            return {
-                "do": "batch",
-                "jobs": [asdict(jobs[number]) for number in numbers],
-                "files": [str(files[number]) for number in numbers],
-                "runs": runs,
-            }
+        def request(numbers: Sequence[int]) -> RunCases:
+            return RunCases(tuple(cases[n] for n in numbers), tuple(str(files[n]) for n in numbers), runs)
 
-        def accept(number: int, result: dict[str, Any], alone: bool) -> bool:
-            here = self._platform == BASELINE
-            trial = Trial.from_message({"platform": self._platform, "here": here, **result})
-            if trial.status is Status.OOM and not alone:  # others may have eaten the memory
+        def accept(number: int, outcome: Outcome, alone: bool) -> bool:
+            if outcome.status is Status.OOM and not alone:  # others may have eaten the memory
                 return False
-            done(number, trial)
+            done(number, replace(outcome, is_local_eager=self._spec.name == BASELINE))
             return True
 
-        def died(number: int, death: Death) -> None:
+        def on_death(number: int, death: Death) -> None:
             files[number].unlink(missing_ok=True)
-            done(number, Trial.died(self._platform, death))
+            done(number, died(self._spec.name, death))
 
-        self._careful.work(len(jobs), request, accept, died)
+        self._worker.work(len(cases), request, accept, on_death)
 
 
-class LocalJudge:
+class Judge:
     """Verdicts, made in a worker that maps the outputs of all platforms."""
 
-    def __init__(self, careful: Careful) -> None:
-        self._careful = careful
+    def __init__(self, pool: Pool, spec: PlatformSpec, stopped: Stopped, on_pause: OnPause) -> None:
+        self._worker = BatchWorker(pool, spec, judge_cases, stopped=stopped, on_pause=on_pause)
 
-    def judge(self, questions: Sequence[Question], done: Callable[[int, dict[str, Verdict]], None]) -> None:
-        def request(numbers: Sequence[int]) -> dict[str, Any]:
-            chosen = [questions[number].to_message() for number in numbers]
-            return {"do": "judge", "questions": chosen}
-
-        def accept(number: int, result: list[dict[str, Any]], alone: bool) -> bool:
-            done(number, {row["platform"]: verdict_from(row) for row in result})
+    def judge(self, questions: Sequence[Question], done: Callable[[int, Judged], None]) -> None:
+        def accept(number: int, found: Judged, alone: bool) -> bool:
+            done(number, found)
             return True
 
-        def died(number: int, death: Death) -> None:
-            text = f"the float64 reference could not be made: {death.message}"
-            names = [trial.platform for trial in questions[number].candidates]
-            done(number, {name: Verdict(name, Conclusion.UNJUDGED, text) for name in names})
+        def on_death(number: int, death: Death) -> None:
+            done(number, unjudged(questions[number], f"the float64 reference could not be made: {death.message}"))
 
-        self._careful.work(len(questions), request, accept, died)
+        self._worker.work(len(questions), lambda chosen: tuple(questions[n] for n in chosen), accept, on_death)
 
 
 def limited(spec: PlatformSpec, timeout_s: float) -> PlatformSpec:

@@ -6,31 +6,30 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from mindgap.campaign.case import Numbered
+from mindgap.campaign.dossier import NumberedVariant
+from mindgap.campaign.ledger import WEIGHTS
 from mindgap.campaign.plan import Plan
 from mindgap.errors import MindgapError
-from mindgap.execution.batch import Job
+from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import HOST, Pool
 from mindgap.execution.process import Death
-from mindgap.execution.serve_stream import ALIVE, Recipe, described
 from mindgap.program import codec
 from mindgap.program.graph import Program
 from mindgap.records.platform import Limits
-from mindgap.records.variant import Provenance
 from mindgap.variants import quarantine
 from mindgap.variants.base import base_files, load_bases, prepare
+from mindgap.variants.streaming import MadeVariant, MakeVariants, StreamPlan, described, make_variants, open_stream
 from mindgap.variants.synthesis import Variant
 
-WEIGHTS: Final = "weights"
-"""The folder of a campaign with the constants that no seed gives."""
 QUARANTINE: Final = "quarantine.txt"
 """The file of a campaign with calls that ended the process that makes variants."""
-MAKER: Final = replace(HOST, name="synthesis", limits=Limits(cpu_s=300, wall_s=300, memory_mb=8192))
+MAKER: Final = replace(HOST, worker="synthesis", limits=Limits(cpu_s=600, wall_s=900, memory_mb=8192))
+"""Makes variants; loading the programs of a large corpus takes minutes."""
 ROOM: Final = 64
 """Variants that wait between the process that makes them and the campaign."""
 MOST_DEATHS: Final = 8
@@ -46,7 +45,7 @@ class Numbering(Protocol):
     weights: str
     """The directory with the constants that no seed gives."""
 
-    def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[Numbered]:
+    def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[NumberedVariant]:
         """Those of the first `count` variants that are wanted by their number."""
 
     def base_of(self, fingerprint: str) -> Program | None:
@@ -64,32 +63,32 @@ class MadeHere:
     def base_of(self, fingerprint: str) -> Program | None:
         return self.bases.get(fingerprint)
 
-    def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[Numbered]:
+    def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[NumberedVariant]:
         for number, variant in enumerate(self.stream()):
             if number >= count:
                 return
             if wanted(number):
-                yield numbered(number, described(variant), self.weights)
+                yield numbered(described(variant, number), self.weights)
 
 
 class MadeInWorker:
     """Variants of a recipe from a worker: a kernel that crashes while rules are learned costs one call, no campaign."""
 
-    def __init__(self, pool: Pool, recipe: Recipe) -> None:
-        self.weights = recipe.weights
+    def __init__(self, pool: Pool, plan: StreamPlan) -> None:
+        self.weights = plan.weights
         self._pool = pool
-        self._recipe = recipe
+        self._plan = plan
         self._programs: dict[str, Program] = {}
-        pool.open_stream(MAKER, asdict(recipe))
+        pool.demand(MAKER, open_stream, plan, "loading the corpus")
 
-    def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[Numbered]:
+    def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[NumberedVariant]:
         left = [number for number in range(count) if wanted(number)]
         deaths = 0
         while left:
             done = 0
-            ended: Numbered | Death | BaseException | None = None
+            ended: NumberedVariant | Death | BaseException | None = None
             for ended in self._made(left):
-                if not isinstance(ended, Numbered):
+                if not isinstance(ended, NumberedVariant):
                     break
                 done += 1
                 yield ended
@@ -106,36 +105,37 @@ class MadeInWorker:
                     hint="another --seed or --corpus makes other variants; what is finished stays",
                 )
             if not ended.outside:  # whoever kills it from outside says nothing of the call at hand
-                quarantine.keep(Path(self._recipe.quarantine))
+                quarantine.keep(Path(self._plan.quarantine))
 
-    def _made(self, numbers: Sequence[int]) -> Iterator[Numbered | Death | BaseException | None]:
+    def _made(self, numbers: Sequence[int]) -> Iterator[NumberedVariant | Death | BaseException | None]:
         """What the worker makes, and last how it ended."""
-        room: queue.Queue[Numbered | Death | BaseException | None] = queue.Queue(ROOM)
+        room: queue.Queue[NumberedVariant | Death | BaseException | None] = queue.Queue(ROOM)
         closed = threading.Event()
 
-        def put(item: Numbered | Death | BaseException | None) -> None:
+        def put(item: NumberedVariant | Death | BaseException | None) -> None:
             while not closed.is_set():
                 with contextlib.suppress(queue.Full):
                     room.put(item, timeout=0.2)
                     return
 
-        def take(number: int, message: Any) -> None:
-            if number != ALIVE:
-                put(numbered(number, message, self.weights))
+        def take(made: MadeVariant) -> None:
+            if made.provenance is not None:
+                put(numbered(made, self.weights))
 
         def ask() -> None:
             try:
-                ended = self._pool.stream(MAKER, asdict(self._recipe), numbers, take)
+                request = MakeVariants(self._plan, tuple(numbers))
+                ended = self._pool.ask(MAKER, make_variants, request, on_item=take)
             except BaseException as error:  # told to whoever reads
                 put(error)
             else:
-                put(ended)
+                put(ended if isinstance(ended, Death) else None)
 
         thread = threading.Thread(target=ask, name="variants", daemon=True)
         thread.start()
         try:
-            item: Numbered | Death | BaseException | None = room.get()
-            while isinstance(item, Numbered):
+            item: NumberedVariant | Death | BaseException | None = room.get()
+            while isinstance(item, NumberedVariant):
                 yield item
                 item = room.get()
             yield item
@@ -148,8 +148,8 @@ class MadeInWorker:
     def base_of(self, fingerprint: str) -> Program | None:
         """The base of some variants, made ready as the worker did; one at a time, as a large corpus does not fit."""
         if fingerprint not in self._programs:
-            if self._recipe.store is None:
-                bases = load_bases(self._recipe.corpus)
+            if self._plan.store is None:
+                bases = load_bases(self._plan.corpus)
             else:
                 bases = [prepare(fingerprint, *codec.load(p)) for p in self._files if p.stem == fingerprint]
             self._programs |= {base.fingerprint: base.program for base in bases}
@@ -157,22 +157,17 @@ class MadeInWorker:
 
     @cached_property
     def _files(self) -> list[Path]:
-        return [path for _, path in base_files(self._recipe.corpus, self._recipe.directory)]
+        return [path for _, path in base_files(self._plan.corpus, self._plan.directory)]
 
 
-def numbered(number: int, message: Mapping[str, Any], weights: str = "") -> Numbered:
+def numbered(made: MadeVariant, weights: str = "") -> NumberedVariant:
     """A variant as it travels."""
-    return Numbered(
-        number=number,
-        fingerprint=message["fingerprint"],
-        name=message["name"],
-        nodes=message["nodes"],
-        job=Job(message["program"], seed=0, weights=weights if message["needs_weights"] else ""),
-        provenance=Provenance.from_message(message["provenance"]),
-    )
+    assert made.provenance is not None
+    parcel = Parcel(made.program, weights=weights if made.needs_weights else "")
+    return NumberedVariant(made.number, made.fingerprint, made.name, made.nodes, parcel, made.provenance)
 
 
 def stream_of(plan: Plan, directory: Path, pool: Pool) -> Numbering:
     """The variants of a plan's corpus; what no seed gives is laid down in the campaign's directory."""
     weights, calls = directory / WEIGHTS, directory / QUARANTINE
-    return MadeInWorker(pool, Recipe(plan.corpus, plan.corpus_directory, plan.seed, str(weights), str(calls)))
+    return MadeInWorker(pool, StreamPlan(plan.corpus, plan.corpus_directory, plan.seed, str(weights), str(calls)))

@@ -1,118 +1,72 @@
-"""From single verdicts to findings: evidence of one cause becomes one finding with its smallest witness."""
+"""From single verdicts to findings: evidence of one root cause becomes one finding. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from mindgap.campaign.known import Known, recognise
 from mindgap.campaign.messages import message_class, operator_in
 from mindgap.campaign.plan import BASELINE
-from mindgap.execution.batch import Trial
+from mindgap.records.explanation import Explanation
+from mindgap.records.finding import Evidence, Finding
+from mindgap.records.outcome import Outcome
 from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
 
-UNKNOWN: Final = "unknown operator"
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """One verdict that somebody should look at."""
-
-    program: int
-    name: str
-    nodes: int
-    base: str
-    platform: str
-    conclusion: Conclusion
-    status: str
-    stage: str
-    message: str
-    message_class: str
-    kind: str | None = None
-    blame: str | None = None
-    fault: str | None = None
-    """The same for platforms that are wrong in the same way."""
-    suspect: str | None = None
-    error_over_bound: float | None = None
-    sentence: str = ""
-    oracle: str = ""
-    """The relation that a platform broke by itself; empty when it was compared with eager."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A root cause, as far as it can be told from outside."""
-
-    category: str
-    """`divergence`, `unstable`, `metamorphic` (it contradicts itself) or `failure`."""
-    platforms: tuple[str, ...]
-    """Who is wrong; the baseline itself where it is farther from float64."""
-    kind: str
-    """What differs; for a failure what happened (`crash`, `unsupported`, ...)."""
-    blame: str | None
-    suspect: str
-    stage: str
-    message: str
-    witness: Evidence
-    """The smallest."""
-    evidence: tuple[Evidence, ...]
-    id: str = ""
-    known: str = ""
-    """The id under which known.toml lists it."""
-
-    @property
-    def signature(self) -> str:
-        parts = (self.category, "+".join(self.platforms), self.kind, self.blame or "", self.suspect, self.stage)
-        return " | ".join((*parts, self.message))
-
-    @property
-    def variants(self) -> int:
-        return len({item.program for item in self.evidence})
-
-    @property
-    def bases(self) -> int:
-        return len({item.base for item in self.evidence})
-
-    @property
-    def error_over_bound(self) -> float | None:
-        errors = [item.error_over_bound for item in self.evidence if item.error_over_bound is not None]
-        return max(errors, default=None)
-
-
 Key = tuple[str, str, str, str, str, str]
+Place = tuple[int, str]
+"""A program on a platform."""
 
 
-def rough_key(verdict: Verdict, trial: Trial) -> tuple[str, ...] | None:
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An explanation and the folder of its script."""
+
+    explanation: Explanation
+    folder: str
+
+
+def rough_key(verdict: Verdict, outcome: Outcome) -> tuple[str, ...] | None:
     """What a finding can be told by as soon as its verdict is there; None for what is none.
 
-    Findings of one rough key may still be apart by operator, which is looked for at the end.
+    Findings of one rough key may still be apart by operator, which tracing finds.
     """
     if verdict.conclusion not in (Conclusion.DIVERGES, Conclusion.FAILED, Conclusion.UNSTABLE):
         return None
-    kind = verdict.kind.value if verdict.kind else trial.status.value
-    said = message_class(trial.message) if not trial.ok else ""
+    kind = verdict.kind.value if verdict.kind else outcome.status.value
+    said = message_class(outcome.message) if not outcome.ok else ""
     return (verdict.platform, verdict.conclusion.value, kind, verdict.blame.value if verdict.blame else "", said)
 
 
-def group(evidence: Iterable[Evidence]) -> list[Finding]:
-    """Findings, those to look at first first; the same for the same evidence in any order."""
+def group(
+    evidence: Iterable[Evidence],
+    explained: Mapping[Place, Explained] | None = None,
+    ids: Mapping[str, str] | None = None,
+    known: Sequence[Known] = (),
+) -> list[Finding]:
+    """Findings, those to look at first first; the same for the same evidence in any order.
+
+    Groups that look different (another kind of wrong value) but have one explained root cause become one finding.
+    """
     by_key: dict[Key, list[Evidence]] = {}
     for item in evidence:
         by_key.setdefault(_key(item), []).append(item)
-    found = [_finding(key, part) for key, items in by_key.items() for part in _by_fault(items)]
-    return sorted(found, key=_rank)
+    parts = [_finding(key, part) for key, items in by_key.items() for part in _by_fault(items)]
+    told = [_with_explanation(part, explained or {}) for part in sorted(parts, key=_rank)]
+    return [_identified(item, ids or {}, known) for item in sorted(_merged(told, ids or {}), key=_rank)]
 
 
 def _key(item: Evidence) -> Key:
     if item.conclusion is Conclusion.FAILED:
-        suspect = operator_in(item.message) or item.suspect or ""
-        return ("failure", item.status, "", suspect, item.stage, item.message_class)
+        return ("failure", item.status, "", item.operator or operator_in(item.message) or "", item.stage,
+                item.message_class)  # fmt: skip
     if item.oracle:
         return ("metamorphic", item.oracle, "", "", item.stage, "")
     category = "unstable" if item.conclusion is Conclusion.UNSTABLE else "divergence"
     said = item.message_class if item.kind == Kind.VALIDATION.value else ""
-    suspect = item.suspect or (operator_in(item.message) if said else None) or UNKNOWN
-    return (category, item.kind or "value", item.blame or "", suspect, item.stage, said)
+    operator = item.operator or (operator_in(item.message) if said else None) or ""
+    return (category, item.kind or "value", item.blame or "", operator, item.stage, said)
 
 
 def _by_fault(items: Sequence[Evidence]) -> list[list[Evidence]]:
@@ -139,10 +93,56 @@ def _by_fault(items: Sequence[Evidence]) -> list[list[Evidence]]:
 
 
 def _finding(key: Key, items: Sequence[Evidence]) -> Finding:
-    category, kind, blame, suspect, stage, message = key
+    category, kind, blame, operator, stage, message = key
     platforms = (BASELINE,) if blame == Blame.EAGER.value else tuple(sorted({item.platform for item in items}))
-    ordered = tuple(sorted(items, key=lambda item: (item.nodes, item.program, item.platform)))
-    return Finding(category, platforms, kind, blame or None, suspect, stage, message, ordered[0], ordered)
+    return Finding(category, platforms, kind, blame or None, operator, stage, message, _ordered(items))
+
+
+def _ordered(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    return tuple(sorted(items, key=lambda item: (item.nodes, item.program, item.platform)))
+
+
+def _with_explanation(finding: Finding, explained: Mapping[Place, Explained]) -> Finding:
+    """The explanation of its smallest program that has one."""
+    for item in finding.evidence:
+        found = explained.get((item.program, item.platform))
+        if found is not None:
+            return replace(finding, explanation=found.explanation, folder=found.folder)
+    return finding
+
+
+def _merged(findings: Sequence[Finding], ids: Mapping[str, str]) -> list[Finding]:
+    """Findings of one root cause as one: same side to blame, operator, cause and layer."""
+    roots: dict[tuple[object, ...], Finding] = {}
+    merged: list[Finding] = []
+    for finding in findings:
+        found = finding.explanation
+        if found is None or finding.category != "divergence":
+            merged.append(finding)
+            continue
+        layer = found.layer.name if found.layer else ""
+        root = (finding.platforms, finding.blame, found.operator, found.cause.kind, found.cause.remark, layer)
+        before = roots.get(root)
+        if before is None:
+            roots[root] = finding
+        else:
+            first, second = sorted((before, finding), key=lambda item: ids.get(item.signature, "~"))
+            roots[root] = replace(first, evidence=_ordered((*first.evidence, *second.evidence)))
+    return merged + list(roots.values())
+
+
+def _identified(finding: Finding, ids: Mapping[str, str], known: Sequence[Known]) -> Finding:
+    entry = recognise(finding.signature, known)
+    name = f"{entry.id} {entry.link}".strip() if entry else ""
+    return replace(finding, id=ids.get(finding.signature, ""), known=name)
+
+
+def new_ids(findings: Sequence[Finding], before: Mapping[str, str]) -> dict[str, str]:
+    """Ids for those findings that have none; `before` holds the ids that were given out, which stay."""
+    used = [int(identity.removeprefix("F-")) for identity in before.values()]
+    following = max(used, default=0) + 1
+    nameless = [finding.signature for finding in findings if finding.signature not in before]
+    return {signature: f"F-{following + number:02d}" for number, signature in enumerate(nameless)}
 
 
 _CATEGORIES: Final = ("divergence", "metamorphic", "unstable", "failure")
@@ -159,17 +159,3 @@ def _rank(finding: Finding) -> tuple[int, int, int, int, str]:
         -finding.variants,
         finding.signature,
     )
-
-
-def numbered(findings: Sequence[Finding], before: Mapping[str, str]) -> list[tuple[str, Finding]]:
-    """Each finding with its id; `before` holds the ids that were given out, by signature, and stay."""
-    used = {int(identity.removeprefix("F-")) for identity in before.values()}
-    following = max(used, default=0) + 1
-    found = []
-    for finding in findings:
-        identity = before.get(finding.signature)
-        if identity is None:
-            identity = f"F-{following:02d}"
-            following += 1
-        found.append((identity, finding))
-    return found

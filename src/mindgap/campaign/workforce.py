@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from mindgap.campaign.plan import Plan
-from mindgap.campaign.runners import LocalJudge, LocalRunner, Runner, limited
-from mindgap.execution.careful import Careful
+from mindgap.campaign.runners import Judge, LocalRunner, OnPause, Runner, Stopped, limited
 from mindgap.execution.pool import HOST, Pool, in_parallel
+from mindgap.platforms.probing import require
 from mindgap.records.platform import PlatformSpec, Probe
 
 
 class Workforce(Protocol):
-    """Platforms and judges for one stretch."""
+    """Platforms and judges for one run of a campaign."""
 
     pool: Pool
-    """Workers of this machine, and the place where outputs lie."""
+    """Workers of this machine, and where outputs lie."""
 
     def require(self) -> dict[str, Probe]:
         """Every platform says that it can be used; raises with the reason if not."""
 
-    def runners(self, stopped: Callable[[], bool], on_pause: Callable[[str], None]) -> dict[str, list[Runner]]:
+    def runners(self, stopped: Stopped, on_pause: OnPause) -> dict[str, list[Runner]]:
         """By platform: what runs programs on it; several work at the same time."""
 
-    def judges(self, stopped: Callable[[], bool], on_pause: Callable[[str], None]) -> list[LocalJudge]: ...
+    def judges(self, stopped: Stopped, on_pause: OnPause) -> list[Judge]: ...
+
+    def local_specs(self) -> Mapping[str, PlatformSpec]:
+        """Platforms of this machine, which can be asked again to explain what they did."""
 
     def interrupt(self) -> None:
         """End everything that is at work now."""
@@ -35,7 +38,7 @@ class Workforce(Protocol):
 
 
 class LocalWorkforce:
-    """One worker process a platform, and as many judges as jobs."""
+    """One worker process per platform, and as many judges as jobs."""
 
     def __init__(self, pool: Pool, plan: Plan, specs: Mapping[str, PlatformSpec], jobs: int) -> None:
         self.pool = pool
@@ -44,20 +47,20 @@ class LocalWorkforce:
         self._jobs = jobs
 
     def require(self) -> dict[str, Probe]:
-        found = in_parallel(self._jobs, self.pool.require, list(self._specs.values()))
+        found = in_parallel(self._jobs, lambda spec: require(self.pool, spec), list(self._specs.values()))
         return dict(zip(self._specs, found))
 
-    def runners(self, stopped: Callable[[], bool], on_pause: Callable[[str], None]) -> dict[str, list[Runner]]:
-        def runner(name: str, spec: PlatformSpec) -> Runner:
-            return LocalRunner(self.pool, name, Careful(self.pool, spec, stopped=stopped, on_pause=on_pause))
+    def runners(self, stopped: Stopped, on_pause: OnPause) -> dict[str, list[Runner]]:
+        return {name: [LocalRunner(self.pool, spec, stopped, on_pause)] for name, spec in self._specs.items()}
 
-        return {name: [runner(name, spec)] for name, spec in self._specs.items()}
-
-    def judges(self, stopped: Callable[[], bool], on_pause: Callable[[str], None]) -> list[LocalJudge]:
-        specs = [replace(self._host, name=f"judge {number}") for number in range(self._jobs)]
+    def judges(self, stopped: Stopped, on_pause: OnPause) -> list[Judge]:
+        specs = [replace(self._host, worker=f"judge {number}") for number in range(self._jobs)]
         for spec in specs:
             self.pool.warm(spec)
-        return [LocalJudge(Careful(self.pool, spec, stopped=stopped, on_pause=on_pause)) for spec in specs]
+        return [Judge(self.pool, spec, stopped, on_pause) for spec in specs]
+
+    def local_specs(self) -> Mapping[str, PlatformSpec]:
+        return self._specs
 
     def interrupt(self) -> None:
         self.pool.interrupt()

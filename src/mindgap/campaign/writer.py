@@ -8,24 +8,24 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from mindgap.campaign.case import Case
+from mindgap.campaign.dossier import Dossier
 from mindgap.campaign.ledger import Ledger
 from mindgap.errors import NoSpace
 
 COMMIT_S: Final = 1.0
 WAIT_S: Final = 5.0
 MOST_WAITING: Final = 2048
-"""Cases that may wait to be written; a full disk stops the campaign there and costs no more memory."""
+"""Variants that may wait to be written; a full disk stops the campaign there and costs no more memory."""
 
 
 class Writer(threading.Thread):
-    """Takes finished cases and enters them into the ledger."""
+    """Takes finished variants and enters them into the ledger."""
 
     def __init__(
         self,
         ledger: Ledger,
         lock: threading.Lock,
-        on_pause: Callable[[str], None],
+        on_pause: Callable[[NoSpace], None],
         on_failure: Callable[[BaseException], None],
         stop: threading.Event,
     ) -> None:
@@ -33,17 +33,17 @@ class Writer(threading.Thread):
         self.written = 0
         self._ledger = ledger
         self._ledger_lock = lock
-        self._inbox: queue.Queue[Case] = queue.Queue(MOST_WAITING)
+        self._inbox: queue.Queue[Dossier] = queue.Queue(MOST_WAITING)
         self._closing = threading.Event()
         self._on_pause = on_pause
         self._on_failure = on_failure
         self._stop_now = stop
 
-    def put(self, case: Case) -> None:
-        """Waits while a full disk holds everything up; a case that finds no room at a stop is done again next time."""
+    def put(self, dossier: Dossier) -> None:
+        """Waits while a full disk holds everything up; a variant that finds no room at a stop is done again next time."""
         while True:
             try:
-                self._inbox.put(case, timeout=0.2)
+                self._inbox.put(dossier, timeout=0.2)
                 return
             except queue.Full:
                 if self._stop_now.is_set():
@@ -69,8 +69,8 @@ class Writer(threading.Thread):
         except BaseException as error:
             self._on_failure(error)
 
-    def _collect(self) -> list[Case]:
-        batch: list[Case] = []
+    def _collect(self) -> list[Dossier]:
+        batch: list[Dossier] = []
         deadline = time.monotonic() + COMMIT_S
         while time.monotonic() < deadline and len(batch) < MOST_WAITING:
             try:
@@ -80,14 +80,14 @@ class Writer(threading.Thread):
                     break
         return batch
 
-    def _commit(self, batch: list[Case]) -> bool:
+    def _commit(self, batch: list[Dossier]) -> bool:
         """Whether it was written; only a stop gives up while the disk is full."""
         while True:
             try:
                 with self._ledger_lock:
                     self._ledger.write(batch)
             except NoSpace as error:
-                self._on_pause(str(error))
+                self._on_pause(error)
                 if self._closing.is_set() or self._stop_now.wait(WAIT_S):
                     return False
                 continue

@@ -46,6 +46,7 @@ class Parcel:
     state: tuple[tuple[str, str], ...] = ()
     export_failure: str = ""
     parameters: int = 0
+    nodes: int | None = None
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -74,6 +75,7 @@ def make_parcel(case: Case, path: Path) -> Parcel:
         state=case.state,
         export_failure=case.export_failure,
         parameters=case.parameters,
+        nodes=len(case.program.nodes) if case.program else None,
     )
 
 

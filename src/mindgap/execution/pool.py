@@ -76,7 +76,7 @@ class Pool:
         """End every process now, or one; the threads that wait for them are told that they died."""
         with self._lock:
             self.interrupted = self.interrupted or only is None
-            workers = [w for name, w in self._workers.items() if only is None or name == only.name]
+            workers = [w for name, w in self._workers.items() if only is None or name == only.worker_name]
         for worker in workers:
             worker.interrupt()
 
@@ -88,7 +88,7 @@ class Pool:
     def retire(self, spec: PlatformSpec) -> None:
         """End a worker that is not asked anything; the next request starts another."""
         with self._lock:
-            found = self._workers.pop(spec.name, None)
+            found = self._workers.pop(spec.worker_name, None)
         if found is not None:
             found.kill()
 
@@ -131,12 +131,12 @@ class Pool:
 
     def resident_mb(self, spec: PlatformSpec) -> int:
         """Memory that a worker held when it last answered; 0 when there is none."""
-        worker = self._workers.get(spec.name)
+        worker = self._workers.get(spec.worker_name)
         return 0 if worker is None or not worker.alive else worker.resident_mb
 
     def log_tail(self, spec: PlatformSpec) -> str:
         """What a worker printed since it was last asked."""
-        worker = self._workers.get(spec.name)
+        worker = self._workers.get(spec.worker_name)
         return "" if worker is None else worker.log_tail()
 
     def _exchange(
@@ -147,7 +147,7 @@ class Pool:
         on_item: Callable[[bytes], None],
     ) -> Reply:
         with self._lock:
-            lock = self._locks.setdefault(spec.name, threading.Lock())
+            lock = self._locks.setdefault(spec.worker_name, threading.Lock())
         with lock:
             with self._lock:
                 worker = self._worker(spec)
@@ -157,9 +157,9 @@ class Pool:
             return reply
 
     def _worker(self, spec: PlatformSpec) -> WorkerProcess:
-        worker = self._workers.get(spec.name)
+        worker = self._workers.get(spec.worker_name)
         if worker is None or not worker.alive:
-            worker = self._workers[spec.name] = WorkerProcess(spec, self.scratch, self._import_paths)
+            worker = self._workers[spec.worker_name] = WorkerProcess(spec, self.scratch, self._import_paths)
         return worker
 
 

@@ -8,12 +8,12 @@ from typing import Final
 
 import torch
 
+from mindgap.explanation.spelling import dtype_name, is_named, literal, number, spell
 from mindgap.program.case import Case
 from mindgap.program.convert import changed_inputs, returned
 from mindgap.program.graph import Node, NodeMeta, Ref, leaves, references
 from mindgap.program.inputs import copy_of
 from mindgap.reduction.simplicity import has_plain_strides
-from mindgap.explanation.spelling import dtype_name, is_named, literal, number, spell
 
 MOST_LITERALS: Final = 64
 """Elements of a tensor that are written into the script; larger ones go to a file beside it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mindgap.records.platform import PlatformSpec
 from mindgap.explanation.code import write_code
 from mindgap.explanation.reproducer import Reproducer
+from mindgap.records.platform import PlatformSpec
 from mindgap.reduction.runtimes import recipe_for
 from mindgap.tracing.cause import Cause
 from mindgap.tracing.examine import Examination

@@ -13,10 +13,10 @@ from typing import Final
 
 import torch
 
+from mindgap.explanation.script import DATA_FILE, Script, write_script
 from mindgap.program.case import Case
 from mindgap.records.files import write_whole
 from mindgap.records.platform import PlatformSpec
-from mindgap.explanation.script import DATA_FILE, Script, write_script
 from mindgap.tracing.examine import Examination
 
 SCRIPT: Final = "repro.py"

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mindgap.records.platform import PlatformSpec
 from mindgap.explanation.code import Code, write_code
+from mindgap.records.platform import PlatformSpec
 from mindgap.reduction.runtimes import recipe_for
 from mindgap.tracing.examine import Examination
 from mindgap.tracing.witness import Witness

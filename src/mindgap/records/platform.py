@@ -37,6 +37,12 @@ class PlatformSpec:
     summary: str = ""
     install: str | None = None
     """The command that would make the platform available."""
+    worker: str = ""
+    """Tells several workers of one platform apart."""
+
+    @property
+    def worker_name(self) -> str:
+        return f"{self.name} {self.worker}" if self.worker else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from mindgap.campaign.hunt import keep_explanation
 from mindgap.campaign.reader import finding_case
-from mindgap.campaign.record import keep_explanation
 from mindgap.corpus.casing import BuildCase, build_case, case_of
 from mindgap.corpus.casting import in_precision
 from mindgap.corpus.inputs import check_fit, read_inputs
@@ -66,7 +66,7 @@ class Session:
         self.pool = Pool(import_paths())
         self.jobs = jobs or os.cpu_count() or 1
         self._tell = progress or _silent
-        self._probes: dict[PlatformSpec, Probe] = {}
+        self._probes: dict[str, Probe] = {}
 
     def __enter__(self) -> Session:
         return self
@@ -104,12 +104,11 @@ class Session:
         for outcome in (eager, eager_program, *outcomes):
             if outcome is not None:
                 discarded(outcome)  # what is mapped stays
-        nodes = len(open_parcel(parcel, Constants()).graph.nodes) if parcel.program else None
         return CheckResult(
             model=parcel.name,
             dtype=dtype or _dtype_of(parcel),
             seed=seed,
-            nodes=nodes,
+            nodes=parcel.nodes,
             parameters=parcel.parameters,
             inputs={name: str(meta) for name, (meta, _) in zip(parcel.input_names, parcel.inputs)},
             eager=eager,
@@ -165,7 +164,7 @@ class Session:
                 f"{identity} no longer reproduces",
                 cause="; ".join(filter(None, [nothing.cause, changed or f"{filed.platform} is still {now}"])),
             ) from nothing
-        keep_explanation(directory, filed.program, found)
+        keep_explanation(directory, filed.program, found, identity)
         return found
 
     def platforms(self, names: Sequence[str] | None = None) -> dict[str, Probe]:
@@ -200,10 +199,9 @@ class Session:
 
     def _require(self, spec: PlatformSpec) -> Probe:
         """Each platform is asked once per session."""
-        key = replace(spec, env=tuple(spec.env.items()), options=repr(spec.options))  # type: ignore[arg-type]
-        if key not in self._probes:
-            self._probes[key] = require(self.pool, spec)
-        return self._probes[key]
+        if spec.name not in self._probes:
+            self._probes[spec.name] = require(self.pool, spec)
+        return self._probes[spec.name]
 
     def _execute(
         self, parcel: Parcel, baseline: PlatformSpec, specs: Sequence[PlatformSpec], program_only: bool

@@ -17,7 +17,7 @@ SLOW_S: Final = 0.25
 """An item that takes longer is work for a process beside the others; it does not take one of their slots."""
 
 
-class Lane(Generic[T]):
+class WorkQueue(Generic[T]):
     """An inbox that one or more threads empty in batches, each with a worker of its own."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""One stretch of a campaign, from its start or resumption to its end."""
+"""One run of a campaign, from its start or resumption to its end."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from mindgap.campaign.case import Case, Numbered
-from mindgap.campaign.conclude import Cutting, trace
-from mindgap.campaign.flow import Flow, Run
-from mindgap.campaign.lanes import Lane
+from mindgap.campaign.dossier import Dossier, NumberedVariant
+from mindgap.campaign.explaining import Explaining
+from mindgap.campaign.flow import Errand, Flow
 from mindgap.campaign.ledger import Ledger
-from mindgap.campaign.metamorphic import Examiner
 from mindgap.campaign.plan import BASELINE, Plan
 from mindgap.campaign.progress import PlatformProgress, Snapshot
-from mindgap.campaign.runners import Runner
+from mindgap.campaign.queues import WorkQueue
+from mindgap.campaign.relations import RelationCheck
 from mindgap.campaign.stream import Numbering
 from mindgap.campaign.triage import rough_key
 from mindgap.campaign.workforce import Workforce
 from mindgap.campaign.writer import Writer
-from mindgap.execution.batch import Trial
+from mindgap.errors import NoSpace
+from mindgap.platforms.config import Config
+from mindgap.records.outcome import Outcome
 
 IN_FLIGHT: Final = 128
 """Variants between synthesis and verdict: enough to keep all workers busy, few enough to hold their outputs."""
@@ -30,14 +31,16 @@ WATCH_S: Final = 1.0
 
 Watch = Callable[[Snapshot], None]
 
-Given = Callable[[Numbered], list[Trial]]
+Given = Callable[[NumberedVariant], list[Outcome]]
 """What platforms elsewhere did with a variant."""
 
 
-class Stretch:
-    """Synthesis feeds lanes, lanes feed judges, judges feed the one writer."""
+class CampaignRun:
+    """Synthesis feeds queues, queues feed judges, judges feed the one writer."""
 
-    def __init__(self, ledger: Ledger, plan: Plan, workforce: Workforce, jobs: int) -> None:
+    def __init__(
+        self, ledger: Ledger, plan: Plan, workforce: Workforce, jobs: int, config: Config, explain_s: float = 0.0
+    ) -> None:
         self.ledger = ledger
         self.plan = plan
         self.workforce = workforce
@@ -47,6 +50,8 @@ class Stretch:
         self.paused = ""
         self.noted = (0, 0)
         self.failure: BaseException | None = None
+        self.changed: list[str] = []
+        """Platforms whose version is another than in an earlier run."""
         self.conclusions: dict[str, int] = {}
         self.kinds: set[tuple[str, ...]] = set()
         self._ledger_lock = threading.Lock()
@@ -55,6 +60,9 @@ class Stretch:
         self._count_lock = threading.Lock()
         self.flow = Flow(self._finish)
         self.writer = Writer(ledger, self._ledger_lock, self._pause, self._fail, self.stop)
+        self.explaining = Explaining(
+            ledger, self._ledger_lock, workforce.pool, workforce.local_specs(), config, explain_s, self.stop.is_set
+        )
         self._start = time.monotonic()
         self._before = 0
 
@@ -83,16 +91,19 @@ class Stretch:
 
     def _work(self, feed: Callable[[], None], numbering: Numbering, hours: float | None, watch: Watch) -> str:
         probes = self.workforce.require()  # every platform must be usable before hours are spent
-        self.ledger.add_platforms({name: (probe.version, probe.device) for name, probe in probes.items()})
+        self.changed = self.ledger.add_platforms({name: (p.version, p.device) for name, p in probes.items()})
         self._before = self.ledger.count()
-        self._open_lanes()
+        self._open_queues()
+        self.explaining.start()
 
         def synthesis() -> None:
             try:
                 feed()
                 self._drain()
                 self._relate(numbering)
-                self._trace(numbering.weights)
+                self.explaining.stop_serving()
+                self.phase = "explain"
+                self.explaining.finish(self._note)
             except BaseException as error:
                 self._fail(error)
 
@@ -108,26 +119,26 @@ class Stretch:
     def seconds(self) -> float:
         return time.monotonic() - self._start
 
-    def _open_lanes(self) -> None:
+    def _open_queues(self) -> None:
         slots = threading.Semaphore(self.jobs)
         self._runners = self.workforce.runners(self.stop.is_set, self._pause)
         self._judges = self.workforce.judges(self.stop.is_set, self._pause)
         for name, runners in self._runners.items():
-            works = [self.flow.run_on(name, runner) for runner in runners]
-            self.flow.platforms[name] = Lane(name, works, slots, self.stop, self._fail)
+            works = [self.flow.run_on(runner) for runner in runners]
+            self.flow.platforms[name] = WorkQueue(name, works, slots, self.stop, self._fail)
         judging = [self.flow.judge_with(judge) for judge in self._judges]
-        self.flow.judges = Lane("judges", judging, slots, self.stop, self._fail)
-        for lane in self._lanes():
-            lane.start()
+        self.flow.judges = WorkQueue("judges", judging, slots, self.stop, self._fail)
+        for queue in self._queues():
+            queue.start()
         self.writer.start()
 
-    def _lanes(self) -> list[Lane[Run] | Lane[Case]]:
+    def _queues(self) -> list[WorkQueue[Errand] | WorkQueue[Dossier]]:
         assert self.flow.judges is not None
         return [*self.flow.platforms.values(), self.flow.judges]
 
     def _pass(
         self,
-        variants: Iterator[Numbered],
+        variants: Iterator[NumberedVariant],
         done: Mapping[int, set[str]],
         patient: bool,
         given: Given = lambda variant: [],
@@ -144,11 +155,11 @@ class Stretch:
                 left.add(variant.number)
             elsewhere = given(variant)
             if chosen or elsewhere:
-                self._start_case(variant, chosen, elsewhere, bool(known), patient)
+                self._begin(variant, chosen, elsewhere, bool(known), patient)
         return left
 
-    def _start_case(
-        self, variant: Numbered, platforms: list[str], elsewhere: list[Trial], known: bool, patient: bool
+    def _begin(
+        self, variant: NumberedVariant, platforms: list[str], elsewhere: list[Outcome], known: bool, patient: bool
     ) -> None:
         while patient and any(self._is_behind(name) for name in platforms) and not self.stop.wait(0.05):
             pass
@@ -156,30 +167,34 @@ class Stretch:
             if self.stop.is_set():
                 return
         related = self.plan.is_related(variant.fingerprint, variant.provenance.intent)
-        case = Case(variant, related=related, fresh={*platforms, *(trial.platform for trial in elsewhere)})
+        dossier = Dossier(variant, related=related)
         if known:
             with self._ledger_lock:
-                case.trials = self.ledger.trials(variant.number)
-        for trial in elsewhere:
-            case.record(trial)
+                dossier.outcomes = self.ledger.outcomes(variant.number)
+                if not self.ledger.has_current_baseline(variant.number) and BASELINE not in platforms:
+                    platforms = [BASELINE, *platforms]
+        dossier.fresh = {*platforms, *(outcome.platform for outcome in elsewhere)}
+        for outcome in elsewhere:
+            dossier.record(outcome)
         with self._count_lock:
             self._active += 1
-        self.flow.start(case, platforms)
+        self.flow.start(dossier, platforms)
 
     def _is_behind(self, name: str) -> bool:
-        lane = self.flow.platforms[name]
-        return name != BASELINE and lane.is_slow and lane.backlog >= BACKLOG
+        queue = self.flow.platforms[name]
+        return name != BASELINE and queue.is_slow and queue.backlog >= BACKLOG
 
-    def _finish(self, case: Case) -> None:
+    def _finish(self, dossier: Dossier) -> None:
         with self._count_lock:
-            for name in case.fresh & case.verdicts.keys():
-                word = case.verdicts[name].conclusion.value
+            for name in dossier.fresh & dossier.verdicts.keys():
+                word = dossier.verdicts[name].conclusion.value
                 self.conclusions[word] = self.conclusions.get(word, 0) + 1
-                kind = rough_key(case.verdicts[name], case.trials[name])
+                kind = rough_key(dossier.verdicts[name], dossier.outcomes[name])
                 if kind is not None:
                     self.kinds.add(kind)
         self.paused = ""
-        self.writer.put(case)
+        self.writer.put(dossier)
+        self.explaining.offer(dossier)
         self._in_flight.release()
         with self._count_lock:
             self._active -= 1
@@ -193,17 +208,11 @@ class Stretch:
     def _relate(self, numbering: Numbering) -> None:
         """What each platform says about programs that must agree with each other."""
         self.phase = "relations"
-        runners = self._first_runners()
-        Examiner(self.ledger, self.plan, numbering, runners, self._judges, self.stop.is_set, self._note).examine()
-
-    def _first_runners(self) -> dict[str, Runner]:
-        return {name: runners[0] for name, runners in self._runners.items()}
-
-    def _trace(self, weights: str) -> None:
-        """Where what diverges begins to diverge; only when all else is done, so that it is the same every time."""
-        self.phase = "triage"
-        cutting = Cutting(self._first_runners(), self._judges[0], weights)
-        trace(self.ledger, cutting, weights, self._note, self.stop.is_set)
+        runners = {name: runners[0] for name, runners in self._runners.items()}
+        check = RelationCheck(
+            self.ledger, self._ledger_lock, self.plan, numbering, runners, self._judges, self.stop.is_set, self._note
+        )
+        check.run()
 
     def _note(self, done: int, count: int) -> None:
         self.noted = (done, count)
@@ -229,13 +238,14 @@ class Stretch:
         self.stop.set()
         self.workforce.interrupt()
         feeder.join()
-        for lane in self._lanes():
-            lane.join()
+        self.explaining.stop_serving()
+        for queue in self._queues():
+            queue.join()
         self.workforce.close()
         self.writer.close()
 
-    def _pause(self, reason: str) -> None:
-        self.paused = reason
+    def _pause(self, reason: NoSpace) -> None:
+        self.paused = str(reason)
 
     def _fail(self, error: BaseException) -> None:
         if not self.stop.is_set():
@@ -256,5 +266,6 @@ class Stretch:
             judging=self.flow.judges.backlog,
             paused=self.paused,
             kinds=len(self.kinds),
+            explained=self.explaining.explained,
             noted=self.noted,
         )

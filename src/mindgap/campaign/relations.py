@@ -5,32 +5,36 @@
     neighbours   one sample among others: its result does not depend on them
     alone        one sample in a batch of one: the same result
 
-A relation is used only where float64 says that it holds for the program at hand (`execution/serve_batch.py`).
+A relation is used only where float64 says that it holds for the program at hand (`verdicts/related.py`).
 """
 
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
 
-from mindgap.campaign.case import Numbered
-from mindgap.campaign.evidence import read_program
-from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.dossier import NumberedVariant
+from mindgap.campaign.ledger import QUIET, Ledger
 from mindgap.campaign.plan import Plan
-from mindgap.campaign.runners import LocalJudge, Runner
+from mindgap.campaign.runners import Judge, Runner
 from mindgap.campaign.stream import Numbering
-from mindgap.execution.batch import Job, Question, Relation, Trial
+from mindgap.execution.arena import discarded
+from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import in_parallel
 from mindgap.program.codec import decode, encode
 from mindgap.program.graph import Input, Node, Program
 from mindgap.program.made import Recipe, held, recreate
+from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent, Provenance
-from mindgap.records.verdict import Conclusion, Verdict
+from mindgap.records.verdict import Verdict
+from mindgap.verdicts.judging import Comparing, Judged, Question
+from mindgap.verdicts.related import Relation
 
 EQUIVALENT, PERMUTED, NEIGHBOURS, ALONE = "equivalent", "permuted", "neighbours", "alone"
 AT_ONCE: Final = 16
@@ -51,13 +55,13 @@ _SHAPES: Final = (
 Derived = tuple[Program, Relation]
 
 
-def relations(variant: Numbered, base: Program | None, weights: str = "") -> Iterator[tuple[str, Derived]]:
+def relations(variant: NumberedVariant, base: Program | None, weights: str = "") -> Iterator[tuple[str, Derived]]:
     """Programs that must agree with a variant, each with the rows that must be equal."""
-    program = decode(variant.job.program)
+    program = decode(variant.parcel.program)
     if variant.provenance.intent is Intent.INVALID:
         return
     if base is not None and variant.provenance.intent is Intent.EQUIVALENT:
-        yield EQUIVALENT, (program, Relation(replace(variant.job, program=encode(base), weights=weights)))
+        yield EQUIVALENT, (program, Relation(replace(variant.parcel, program=encode(base), weights=weights)))
     size = batch_size(program)
     if size < 2:
         return
@@ -69,7 +73,7 @@ def relations(variant: Numbered, base: Program | None, weights: str = "") -> Ite
             derived = resized(derived, size)
         if derived is not None:
             take, of = (rows, tuple(range(size))) if oracle == PERMUTED else ((0,), (0,))
-            yield oracle, (derived, Relation(variant.job, take, of, size))
+            yield oracle, (derived, Relation(variant.parcel, take, of, size))
 
 
 def batch_size(program: Program) -> int:
@@ -111,14 +115,14 @@ def resized(program: Program, size: int) -> Program:
     return replace(program, nodes=tuple(map(change, program.nodes)))
 
 
-def chosen(ledger: Ledger, plan: Plan) -> list[Numbered]:
+def chosen(ledger: Ledger, plan: Plan) -> list[NumberedVariant]:
     """Variants whose relations are still to be looked at, without their programs: those are read one by one."""
     rows = ledger.data.execute(
         "SELECT p.id, p.fingerprint, p.name, p.nodes, p.intent, b.fingerprint, b.name FROM programs p "
         "JOIN bases b ON b.id = p.base WHERE p.program IS NOT NULL AND p.id NOT IN (SELECT program FROM related)"
     )
     return [
-        Numbered(number, fingerprint, name, nodes, Job(b""), Provenance(base, base_name, 0, Intent(intent)))
+        NumberedVariant(number, fingerprint, name, nodes, Parcel(), Provenance(base, base_name, 0, Intent(intent)))
         for number, fingerprint, name, nodes, intent, base, base_name in rows
         if plan.is_related(fingerprint, Intent(intent))
     ]
@@ -128,40 +132,43 @@ def chosen(ledger: Ledger, plan: Plan) -> list[Numbered]:
 class _Asked:
     """A relation of a variant, on its way to a platform."""
 
-    variant: Numbered
+    variant: NumberedVariant
     oracle: str
     relation: Relation
-    job: Job
+    parcel: Parcel
 
 
 @dataclass(frozen=True)
-class Examiner:
+class RelationCheck:
     """Asks every platform about the chosen variants, and writes what it said to the ledger."""
 
     ledger: Ledger
+    lock: threading.Lock
     plan: Plan
     numbering: Numbering
     runners: dict[str, Runner]
-    judges: Sequence[LocalJudge]
+    judges: Sequence[Judge]
     stopped: Callable[[], bool]
     tell: Callable[[int, int], None] = lambda done, count: None
 
-    def examine(self) -> None:
-        left = chosen(self.ledger, self.plan)
+    def run(self) -> None:
+        with self.lock:
+            left = chosen(self.ledger, self.plan)
         for start in range(0, len(left), AT_ONCE):
             if self.stopped():
                 return
             self.tell(start, len(left))
             self._together([self._read(variant) for variant in left[start : start + AT_ONCE]])
 
-    def _read(self, variant: Numbered) -> Numbered:
-        program = read_program(self.ledger, variant.number)
+    def _read(self, variant: NumberedVariant) -> NumberedVariant:
+        with self.lock:
+            program = self.ledger.program(variant.number)
         assert program is not None
-        return replace(variant, job=Job(program, weights=self.numbering.weights))
+        return replace(variant, parcel=Parcel(program, weights=self.numbering.weights))
 
-    def _together(self, part: Sequence[Numbered]) -> None:
+    def _together(self, part: Sequence[NumberedVariant]) -> None:
         """As many platforms at the same time as there are judges."""
-        free: queue.SimpleQueue[LocalJudge] = queue.SimpleQueue()
+        free: queue.SimpleQueue[Judge] = queue.SimpleQueue()
         for judge in self.judges:
             free.put(judge)
 
@@ -175,40 +182,46 @@ class Examiner:
         found = in_parallel(len(self.judges), ask, list(self.runners))
         rows = [row for of_platform in found for row in of_platform]
         if not self.stopped():  # otherwise its workers were ended, and nothing said means nothing
-            self.ledger.write_related([variant.number for variant in part], rows)
+            with self.lock:
+                self.ledger.write_related([variant.number for variant in part], rows)
 
-    def _on(self, platform: str, part: Sequence[Numbered], judge: LocalJudge) -> list[tuple[Any, ...]]:
+    def _on(self, platform: str, part: Sequence[NumberedVariant], judge: Judge) -> list[tuple[Any, ...]]:
         due = [variant for variant in part if self.plan.is_due(platform, variant.fingerprint)]
         asked = [item for variant in due for item in self._asked(variant)]
-        distinct = list(dict.fromkeys(item.relation.original for item in asked))
-        ran = self._run(platform, distinct)
-        originals = {n: ran[k] for n, item in enumerate(asked) if (k := distinct.index(item.relation.original)) in ran}
-        derived = self._run(platform, [item.job for item in asked])
+        distinct = {item.relation.original.program: item.relation.original for item in asked}
+        ran = self._run(platform, list(distinct.values()))
+        order = {program: number for number, program in enumerate(distinct)}
+        originals = {n: ran[k] for n, item in enumerate(asked) if (k := order[item.relation.original.program]) in ran}
+        derived = self._run(platform, [item.parcel for item in asked])
         both = [n for n in range(len(asked)) if n in originals and n in derived]
         ready = [n for n in both if originals[n].ok and derived[n].ok]
-        questions = [Question(asked[n].job, originals[n], (derived[n],), asked[n].relation) for n in ready]
-        found: dict[int, dict[str, Verdict]] = {}
+        questions = [
+            Question(asked[n].parcel, (Comparing(originals[n], (derived[n],)),), relation=asked[n].relation)
+            for n in ready
+        ]
+        found: dict[int, Judged] = {}
         judge.judge(questions, found.__setitem__)
-        for trial in (*originals.values(), *derived.values()):
-            trial.without_outputs()
+        for outcome in (*originals.values(), *derived.values()):
+            discarded(outcome)
         return [
             (asked[ready[n]].variant.number, platform, asked[ready[n]].oracle, *_columns(verdict))
-            for n, verdicts in found.items()
-            for verdict in verdicts.values()
+            for n, judged in found.items()
+            for verdict in judged.verdicts.values()
         ]
 
-    def _asked(self, variant: Numbered) -> Iterator[_Asked]:
+    def _asked(self, variant: NumberedVariant) -> Iterator[_Asked]:
         base = self.numbering.base_of(variant.provenance.base)
         for oracle, (program, relation) in relations(variant, base, self.numbering.weights):
-            yield _Asked(variant, oracle, relation, replace(variant.job, program=encode(program, compression=0)))
+            parcel = replace(variant.parcel, program=encode(program, compression=0))
+            yield _Asked(variant, oracle, relation, parcel)
 
-    def _run(self, platform: str, jobs: Sequence[Job]) -> dict[int, Trial]:
-        found: dict[int, Trial] = {}
-        self.runners[platform].run(jobs, 1, found.__setitem__)
+    def _run(self, platform: str, cases: Sequence[Parcel]) -> dict[int, Outcome]:
+        found: dict[int, Outcome] = {}
+        self.runners[platform].run(cases, 1, found.__setitem__)
         return found
 
 
 def _columns(verdict: Verdict) -> tuple[Any, ...]:
     kind = verdict.kind.value if verdict.kind else None
-    sentence = verdict.sentence if verdict.conclusion not in (Conclusion.AGREES, Conclusion.ROUNDING) else None
+    sentence = verdict.sentence if verdict.conclusion not in QUIET else None
     return (verdict.conclusion.value, kind, verdict.error_over_bound, verdict.worst, sentence)

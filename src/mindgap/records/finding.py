@@ -1,0 +1,88 @@
+"""Findings of a campaign: verdicts that somebody should look at, grouped by root cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mindgap.records.explanation import Explanation
+from mindgap.records.verdict import Conclusion
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One verdict that somebody should look at."""
+
+    program: int
+    name: str
+    nodes: int
+    base: str
+    platform: str
+    conclusion: Conclusion
+    status: str
+    stage: str
+    message: str
+    message_class: str
+    kind: str | None = None
+    blame: str | None = None
+    fault: str | None = None
+    """The same for platforms that are wrong in the same way."""
+    error_over_bound: float | None = None
+    sentence: str = ""
+    oracle: str = ""
+    """The relation that a platform broke by itself; empty when it was compared with eager."""
+    operator: str | None = None
+    """The operator that tracing blames; empty when no operator is wrong alone, None when it was not traced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A root cause, as far as it is known."""
+
+    category: str
+    """`divergence`, `unstable`, `metamorphic` (it contradicts itself) or `failure`."""
+    platforms: tuple[str, ...]
+    """Who is wrong; the baseline itself where it is farther from float64."""
+    kind: str
+    """What differs; for a failure what happened (`crash`, `unsupported`, ...)."""
+    blame: str | None
+    operator: str
+    """The operator at fault; empty when it is not known."""
+    stage: str
+    message: str
+    evidence: tuple[Evidence, ...]
+    """The smallest first."""
+    id: str = ""
+    """Given out when a run of the campaign ends; empty before."""
+    known: str = ""
+    """The id under which known.toml lists it."""
+    explanation: Explanation | None = None
+    folder: str = ""
+    """Where the script of the explanation lies, inside the campaign's directory."""
+
+    @property
+    def witness(self) -> Evidence:
+        """The smallest program that shows it."""
+        return self.evidence[0]
+
+    @property
+    def signature(self) -> str:
+        """The same for the same finding in every run and campaign."""
+        parts = (self.category, "+".join(self.platforms), self.kind, self.blame or "", self.operator, self.stage)
+        return " | ".join((*parts, self.message))
+
+    @property
+    def variants(self) -> int:
+        return len({item.program for item in self.evidence})
+
+    @property
+    def bases(self) -> int:
+        return len({item.base for item in self.evidence})
+
+    @property
+    def error_over_bound(self) -> float | None:
+        errors = [item.error_over_bound for item in self.evidence if item.error_over_bound is not None]
+        return max(errors, default=None)
+
+    def __repr__(self) -> str:
+        what = self.operator or self.message or self.kind
+        return f"<Finding {self.id or 'new'} {', '.join(self.platforms)} {self.kind} {what}, {self.variants} variants>"
