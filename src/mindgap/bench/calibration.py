@@ -14,8 +14,8 @@ from mindgap.bench.measurement import Measurement
 from mindgap.bench.small_programs import SmallProgram, small_program
 from mindgap.execution.pool import Pool
 from mindgap.execution.subject import make_subject
-from mindgap.pipeline import environment
 from mindgap.platforms.registry import resolve
+from mindgap.platforms.versions import versions_of
 from mindgap.program.graph import Node, Program, leaves
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Outcome, Ran, Stage, Status
@@ -48,7 +48,7 @@ def measure(tell: Tell, programs: int = 2000, planted: int = 500) -> Measurement
         conclusion=f"{silent} findings where nothing is wrong (target: 0); recall "
         + ", ".join(f"{share} of {what}" for what, share in found.items())
         + " (target: >= 99% at 16 and more)",
-        versions=environment(),
+        versions=versions_of(),
     )
 
 

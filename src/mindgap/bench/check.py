@@ -9,7 +9,7 @@ import torch
 
 from mindgap.bench.measurement import Measurement
 from mindgap.execution.pool import Pool
-from mindgap.pipeline import DEFAULT_PLATFORMS, check, environment, import_paths
+from mindgap.pipeline import DEFAULT_PLATFORMS, check, import_paths
 from mindgap.records.check import CheckResult
 
 
@@ -56,7 +56,7 @@ def measure(rounds: int = 3) -> Measurement:
         rows=tuple(rows),
         conclusion=f"with warm workers a check costs {beyond:.2f} s beyond the runtimes "
         f"(target: under 2 s), {beyond / cold:.2f} of the cold check's {cold:.2f} s",
-        versions=environment(),
+        versions=versions_of(),
     )
 
 

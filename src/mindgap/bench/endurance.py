@@ -17,7 +17,7 @@ from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.summary import CampaignSummary
 from mindgap.errors import UsageError
-from mindgap.pipeline import environment
+from mindgap.platforms.versions import versions_of
 from mindgap.records.memory import resident_mb
 from mindgap.variants.base import load_bases
 
@@ -62,7 +62,7 @@ def measure(tell: Callable[[str, str], None], directory: Path, variants: int = 1
         on=f"{len(bases)} programs of the smoke corpus, {os.cpu_count()} cores",
         rows=tuple(map(_row, parts)),
         conclusion="\n".join([_sentence(ending.summary, rate, parts), *_findings(ending.summary)]),
-        versions=environment(),
+        versions=versions_of(),
     )
 
 

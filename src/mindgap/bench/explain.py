@@ -15,7 +15,7 @@ from mindgap.bench.side_by_side import Row, make_rows
 from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.execution.pool import Pool
 from mindgap.explain import Explanation, explain, explain_witness
-from mindgap.pipeline import environment, make_subject
+from mindgap.pipeline import make_subject
 from mindgap.platforms.config import load_config
 from mindgap.platforms.registry import resolve
 from mindgap.program.case import Case
@@ -72,7 +72,7 @@ def measure(
         f"{budget_s:g} s for each reduction" + (f"; each case inside one of {', '.join(HOSTS)}" if within else ""),
         rows=tuple(table),
         conclusion="\n".join([_sentence(found), *map(_failure, filter(_failed, found))]),
-        versions=environment(),
+        versions=versions_of(),
     )
 
 

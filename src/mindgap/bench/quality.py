@@ -18,9 +18,9 @@ from mindgap.bench.side_by_side import Row, make_rows
 from mindgap.errors import MindgapError
 from mindgap.execution.pool import Pool
 from mindgap.explain import Explanation, explain_witness
-from mindgap.pipeline import environment
 from mindgap.platforms.config import Config
 from mindgap.platforms.registry import resolve
+from mindgap.platforms.versions import versions_of
 from mindgap.program import ops
 from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, Ref
@@ -73,7 +73,7 @@ def measure(
         on=f"{len(rows)} faults in variants of the smoke corpus, seed {seed}; those that reach an output count",
         rows=tuple(table),
         conclusion="\n".join([_sentence(rows), *(f"  {_miss(row)}" for row in rows if _missed(row))]),
-        versions=environment(),
+        versions=versions_of(),
     )
 
 

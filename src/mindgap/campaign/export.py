@@ -27,8 +27,8 @@ TABLES: Final = {
         FROM compiled c JOIN platforms f ON f.id = c.platform ORDER BY 1, 2, 3""",
     "relations": """SELECT r.program, f.name AS platform, f.version, r.oracle, r.conclusion, r.kind, r.error_over_bound,
         r.worst, r.sentence FROM relations r JOIN platforms f ON f.id = r.platform ORDER BY 1, 2, 3, 4""",
-    "explanations": """SELECT x.program, f.name AS platform, f.version, x.operator, x.cause, x.remark, x.layer, x.folder,
-        x.problem FROM explanations x JOIN platforms f ON f.id = x.platform ORDER BY 1, 2, 3""",
+    "explanations": """SELECT x.program, f.name AS platform, f.version, x.operator, x.cause, x.remark, x.layer,
+        x.folder, x.problem FROM explanations x JOIN platforms f ON f.id = x.platform ORDER BY 1, 2, 3""",
     "runs": "SELECT id AS run, started, versions FROM runs ORDER BY 1",
 }
 

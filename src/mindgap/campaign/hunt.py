@@ -105,7 +105,13 @@ def keep_explanation(directory: Path, program: int, found: Explanation, folder: 
 
 
 def _run(
-    ledger: Ledger, plan: Plan, pool: Pool, config: Config | None, jobs: int | None, cluster: str | None, explain_s: float
+    ledger: Ledger,
+    plan: Plan,
+    pool: Pool,
+    config: Config | None,
+    jobs: int | None,
+    cluster: str | None,
+    explain_s: float,
 ) -> CampaignRun:
     settings = config or load_config(None)
     specs = {name: resolve(name, settings) for name in plan.platforms}

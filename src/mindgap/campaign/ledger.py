@@ -159,7 +159,8 @@ class Ledger:
     def begin_run(self, versions: Mapping[str, str]) -> None:
         """One more run of the command, with the versions of its packages."""
         with self._data:
-            self._data.execute("INSERT INTO runs (started, versions) VALUES (?, ?)", (now(), json.dumps(dict(versions))))
+            row = (now(), json.dumps(dict(versions)))
+            self._data.execute("INSERT INTO runs (started, versions) VALUES (?, ?)", row)
 
     def add_platforms(self, probes: Mapping[str, tuple[str, str]]) -> list[str]:
         """Version and device of each platform from now on; says which changed since an earlier run."""

@@ -124,7 +124,7 @@ def read(directory: Path | str, known: Sequence[Known] = ()) -> Campaign:
         return Campaign(
             directory=str(directory),
             plan=plan,
-            runs=tuple(Run(started, json.loads(v)) for started, v in data.execute("SELECT started, versions FROM runs")),
+            runs=tuple(Run(at, json.loads(told)) for at, told in data.execute("SELECT started, versions FROM runs")),
             variants=len(fingerprints),
             bases=data.execute("SELECT COUNT(DISTINCT base) FROM programs").fetchone()[0],
             intents=_counts(data, "SELECT intent, COUNT(*) FROM programs GROUP BY intent"),

@@ -40,7 +40,7 @@ class Writer(threading.Thread):
         self._stop_now = stop
 
     def put(self, dossier: Dossier) -> None:
-        """Waits while a full disk holds everything up; a variant that finds no room at a stop is done again next time."""
+        """Waits while a full disk holds everything up; what finds no room at a stop is done again next time."""
         while True:
             try:
                 self._inbox.put(dossier, timeout=0.2)

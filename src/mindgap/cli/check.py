@@ -21,34 +21,24 @@ from typing import Annotated
 
 import typer
 
+from mindgap.cli.options import ConfigFile, InputsFile, Jobs, On, Seed, Trust, split
+
 
 def command(
     model: Annotated[str, typer.Argument(help="What to check; the forms are listed above.", metavar="MODEL")],
-    on: Annotated[
-        str | None,
-        typer.Option(
-            help="Platforms, comma-separated; `mindgap platforms` lists them. "
-            "Default: eager@scalar,inductor,onnxruntime,openvino."
-        ),
-    ] = None,
+    on: On = None,
     dtype: Annotated[
         str | None,
-        typer.Option(help="float32, float16, bfloat16; several, comma-separated, are checked in turn."),
+        typer.Option(help="float32, float16, bfloat16 or float64; several, comma-separated, are checked in turn."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Makes weights, inputs and random operators repeatable.")] = 0,
-    inputs: Annotated[
-        Path | None, typer.Option(help="A .safetensors or .pt file with the model's inputs.", metavar="FILE")
-    ] = None,
+    seed: Seed = 0,
+    inputs: InputsFile = None,
     program: Annotated[
         bool, typer.Option("--program", help="Run the exported graph everywhere instead of the source.")
     ] = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Allow reading files that can execute code (pickles).")
-    ] = False,
-    jobs: Annotated[int | None, typer.Option(help="Platforms at work at the same time. Default: cores.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")
-    ] = None,
+    trust: Trust = False,
+    jobs: Jobs = None,
+    config: ConfigFile = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", help="Write the result as JSON; - for standard output.", metavar="FILE"),
@@ -57,36 +47,23 @@ def command(
         Path | None, typer.Option("--svg", help="Save the table as a picture for a report.", metavar="FILE")
     ] = None,
 ) -> None:
-    from mindgap.execution.pool import Pool
-    from mindgap.pipeline import check, import_paths
     from mindgap.platforms.config import load_config
     from mindgap.records.files import write_whole
     from mindgap.report.console import ProgressLine, picture_of_check, show_check, show_json
     from mindgap.report.summary import check_document
+    from mindgap.session.session import Session
 
     to_stdout = json_file is not None and str(json_file) == "-"
     _require_directory(None if to_stdout else json_file)
     _require_directory(svg_file)
-    names = _split(on, "--on") if on is not None else None
-    dtypes = _split(dtype, "--dtype") if dtype is not None else [None]
-    settings = load_config(config)
+    names = split(on, "--on") if on is not None else None
+    dtypes = split(dtype, "--dtype") if dtype is not None else [None]
     results = []
-    with Pool(import_paths()) as pool:
+    progress = ProgressLine()
+    with Session(load_config(config), jobs, progress) as session:
         for one in dtypes:
-            with ProgressLine() as progress:
-                result = check(
-                    model,
-                    inputs,
-                    names,
-                    dtype=one,
-                    seed=seed,
-                    program=program,
-                    trust=trust,
-                    config=settings,
-                    jobs=jobs,
-                    pool=pool,
-                    progress=progress,
-                )
+            with progress:
+                result = session.check(model, inputs, names, dtype=one, seed=seed, program=program, trust=trust)
             results.append(result)
             if not to_stdout:
                 show_check(result)
@@ -107,12 +84,3 @@ def _require_directory(path: Path | None) -> None:
 
     if path is not None and not path.absolute().parent.is_dir():
         raise UsageError(f"cannot write {path}", cause=f"there is no directory {path.parent}")
-
-
-def _split(text: str, option: str) -> list[str]:
-    from mindgap.errors import UsageError
-
-    parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not parts:
-        raise UsageError(f"{option} names nothing")
-    return parts

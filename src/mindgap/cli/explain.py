@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from mindgap.cli.options import ConfigFile, Dtype, InputsFile, Seed, Trust
+
 if TYPE_CHECKING:
-    from mindgap.explain import Explanation
+    from mindgap.records.explanation import Explanation
 
 FINDING: Final = re.compile(r"F-\d+")
 
@@ -33,68 +35,52 @@ def command(
         Path, typer.Option("-o", "--output", help="Where to write; or the campaign of a finding.", metavar="DIR")
     ] = Path("out/explain"),
     everything: Annotated[bool, typer.Option("--all", help="Every finding of the campaign in DIR.")] = False,
-    dtype: Annotated[str | None, typer.Option(help="float32, float16 or bfloat16.")] = None,
-    seed: Annotated[int, typer.Option(help="Makes weights, inputs and random operators repeatable.")] = 0,
-    inputs: Annotated[
-        Path | None, typer.Option(help="A .safetensors or .pt file with the model's inputs.", metavar="FILE")
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Allow reading files that can execute code (pickles).")
-    ] = False,
+    dtype: Dtype = None,
+    seed: Seed = 0,
+    inputs: InputsFile = None,
+    trust: Trust = False,
     budget: Annotated[float, typer.Option(help="Seconds for making the witness smaller.", min=0)] = 120.0,
-    config: Annotated[
-        Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")
-    ] = None,
+    config: ConfigFile = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", help="Also write the result as JSON here; - for standard output.", metavar="FILE"),
     ] = None,
 ) -> None:
+    from mindgap.campaign.reader import finding_ids
     from mindgap.errors import MindgapError, UsageError
-    from mindgap.execution.pool import Pool
-    from mindgap.explain import explain, explain_finding, finding_ids
-    from mindgap.pipeline import import_paths
     from mindgap.platforms.config import load_config
     from mindgap.reduction.reducer import Budget
     from mindgap.report.console import ProgressLine, show_error, show_json
+    from mindgap.report.explain import EXPLAIN_SCHEMA
+    from mindgap.session.session import Session
 
-    settings, limit = load_config(config), Budget(seconds=budget)
     to_stdout = json_file is not None and str(json_file) == "-"
     findings = finding_ids(output) if everything else [model] if model and FINDING.fullmatch(model) else []
-    documents = []
-    if findings:
-        with Pool(import_paths()) as pool:
+    if not (everything or findings) and (model is None or on is None):
+        raise UsageError("mindgap explain needs a model and a platform", hint="mindgap explain model.py --on openvino")
+    documents: list[dict[str, Any]] = []
+    progress = ProgressLine()
+    with Session(load_config(config), progress=progress) as session:
+        if everything or findings:
             for identity in findings:
                 try:
-                    with ProgressLine() as progress:
-                        found = explain_finding(
-                            output, identity, config=settings, budget=limit, pool=pool, progress=progress
-                        )
+                    with progress:
+                        found = session.explain_finding(output, identity, Budget(seconds=budget))
                 except MindgapError as error:
                     if not everything:
                         raise
                     show_error(error)
                     continue
                 documents.append(_write(found, output / identity, quiet=to_stdout))
-    elif model is None or on is None:
-        raise UsageError("mindgap explain needs a model and a platform", hint="mindgap explain model.py --on openvino")
-    else:
-        with ProgressLine() as progress:
-            found = explain(
-                model,
-                on,
-                output,
-                inputs,
-                dtype=dtype,
-                seed=seed,
-                trust=trust,
-                config=settings,
-                budget=limit,
-                progress=progress,
-            )
-        documents.append(_write(found, output, quiet=to_stdout))
+        else:
+            assert model is not None and on is not None
+            with progress:
+                found = session.explain(
+                    model, on, output, inputs, dtype=dtype, seed=seed, trust=trust, budget=Budget(seconds=budget)
+                )
+            documents.append(_write(found, output, quiet=to_stdout))
     if json_file is not None:
-        result = documents[0] if len(documents) == 1 else {"schema": documents[0]["schema"], "findings": documents}
+        result = documents[0] if len(documents) == 1 else {"schema": EXPLAIN_SCHEMA, "findings": documents}
         if to_stdout:
             show_json(result)
         else:
@@ -110,7 +96,7 @@ def _write(found: Explanation, folder: Path, quiet: bool) -> dict[str, Any]:
     document = explanation_document(found)
     write_json(folder / "explain.json", document)
     if not quiet:
-        for line in explanation_lines(found):
+        for line in explanation_lines(found, str(folder)):
             show_line(line)
     return document
 

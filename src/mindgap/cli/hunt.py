@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mindgap.cli.options import ConfigFile, Jobs, KnownFile, split
+
 if TYPE_CHECKING:
     from mindgap.campaign.hunt import Ending
     from mindgap.campaign.plan import Plan
@@ -50,27 +52,27 @@ def command(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the campaign in this directory.", metavar="DIR")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Programs at work at the same time. Default: cores.", min=1)] = None,
+    jobs: Jobs = None,
+    explain: Annotated[
+        float, typer.Option(help="Seconds for finding operators and causes, while it runs and at the end.", min=0)
+    ] = 300.0,
     timeout: Annotated[float, typer.Option(help="CPU seconds for one program on one platform.", min=1)] = 120.0,
     cluster: Annotated[
         str | None,
         typer.Option(help="Run on the Ray cluster at this address (auto: the one that is running).", metavar="ADDRESS"),
     ] = None,
-    known: Annotated[
-        Path | None, typer.Option(help="A known.toml: findings that are reported already.", metavar="FILE")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")
-    ] = None,
+    known: KnownFile = None,
+    config: ConfigFile = None,
 ) -> None:
     from mindgap.campaign.hunt import hunt
     from mindgap.campaign.known import load_known
     from mindgap.errors import UsageError
     from mindgap.platforms.config import load_config
     from mindgap.report.campaign_console import HuntProgress
+    from mindgap.session.session import import_paths
 
     if (output is None) == (resume is None):
-        raise UsageError("say where: -o DIR starts a campaign, --resume DIR goes on with one")
+        raise UsageError("use -o DIR to start a campaign or --resume DIR to continue one")
     directory = output or resume
     assert directory is not None
     plan = None if resume is not None else _plan(on, variants, corpus, seed, sample or [], timeout)
@@ -84,7 +86,9 @@ def command(
             config=load_config(config),
             known=listed,
             cluster=cluster,
+            explain_s=explain,
             watch=progress,
+            import_paths=import_paths(),
         )
     finish(directory, ending)
 
@@ -95,19 +99,19 @@ def finish(directory: Path, ending: Ending) -> None:
     from mindgap.report.campaign import campaign_markdown
     from mindgap.report.campaign_console import show_campaign
 
-    write_whole(directory / "summary.md", campaign_markdown(ending.summary))
-    show_campaign(ending.summary, ending.reason)
-    if ending.summary.new:
+    write_whole(directory / "summary.md", campaign_markdown(ending.campaign))
+    show_campaign(ending.campaign, ending.reason)
+    if ending.campaign.new:
         raise typer.Exit(1)
 
 
 def _plan(on: str | None, variants: int, corpus: str | None, seed: int, sample: list[str], timeout: float) -> Plan:
     from mindgap.campaign.plan import Plan, parse_shares, with_baseline
-    from mindgap.pipeline import DEFAULT_PLATFORMS
+    from mindgap.session.session import DEFAULT_PLATFORMS
 
-    platforms = with_baseline(split(on) if on is not None else list(DEFAULT_PLATFORMS))
+    platforms = with_baseline(split(on, "--on") if on is not None else list(DEFAULT_PLATFORMS))
     directory = corpus if corpus is not None and Path(corpus).is_dir() else None
-    named = None if corpus is None or directory is not None else tuple(split(corpus))
+    named = None if corpus is None or directory is not None else tuple(split(corpus, "--corpus"))
     return Plan(
         platforms=platforms,
         variants=variants,
@@ -117,12 +121,3 @@ def _plan(on: str | None, variants: int, corpus: str | None, seed: int, sample: 
         shares=parse_shares(sample, platforms),
         timeout_s=timeout,
     )
-
-
-def split(text: str) -> list[str]:
-    from mindgap.errors import UsageError
-
-    parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not parts:
-        raise UsageError("an option that lists names is empty")
-    return parts

@@ -11,17 +11,15 @@ from typing import Annotated
 
 import typer
 
+from mindgap.cli.options import ConfigFile, Jobs, KnownFile
+
 
 def command(
     directory: Annotated[Path, typer.Argument(help="The directory of the campaign.", metavar="DIR")],
     results: Annotated[Path, typer.Argument(help="What `mindgap run` wrote.", metavar="RESULTS")],
-    jobs: Annotated[int | None, typer.Option(help="Programs at work at the same time. Default: cores.", min=1)] = None,
-    known: Annotated[
-        Path | None, typer.Option(help="A known.toml: findings that are reported already.", metavar="FILE")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")
-    ] = None,
+    jobs: Jobs = None,
+    known: KnownFile = None,
+    config: ConfigFile = None,
 ) -> None:
     from mindgap.campaign.hunt import merge
     from mindgap.campaign.known import load_known

@@ -5,29 +5,28 @@ A platform's name is `runtime[:device][@profile]`: `eager@scalar`, `inductor:cud
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mindgap.cli.options import ConfigFile
+
 
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")] = False,
-    config: Annotated[
-        Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")
-    ] = None,
+    config: ConfigFile = None,
 ) -> None:
-    from mindgap.pipeline import probe_all
     from mindgap.platforms.config import load_config
     from mindgap.platforms.registry import catalogue
     from mindgap.report.console import ProgressLine, show_json, show_platforms
     from mindgap.report.summary import platforms_document
+    from mindgap.session.calls import platforms
 
     settings = load_config(config)
     specs = catalogue(settings)
     with ProgressLine() as progress:
         progress("platforms", f"asking {len(specs)}")
-        probes = probe_all(config=settings)
+        probes = platforms(config=settings)
     if as_json:
         show_json(platforms_document(specs, probes))
     else:

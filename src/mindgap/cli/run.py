@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from mindgap.cli.options import ConfigFile
+
 
 def command(
     pack: Annotated[Path, typer.Argument(help="What `mindgap pack` wrote.", metavar="PACK")],
@@ -19,9 +21,7 @@ def command(
     output: Annotated[Path, typer.Option("-o", "--output", help="The results to write.", metavar="FILE")] = Path(
         "results.mgz"
     ),
-    config: Annotated[
-        Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")
-    ] = None,
+    config: ConfigFile = None,
 ) -> None:
     from mindgap.campaign.remote import run_pack
     from mindgap.cli.hunt import split

@@ -10,31 +10,29 @@ from typing import Annotated
 
 import typer
 
+from mindgap.cli.options import Dtype, Seed, Trust
+
 
 def command(
     model: Annotated[str, typer.Argument(help="As for `mindgap check`.", metavar="MODEL")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The .mgp file to write.", metavar="FILE")],
-    dtype: Annotated[str | None, typer.Option(help="float32, float16 or bfloat16.")] = None,
-    seed: Annotated[int, typer.Option(help="Makes weights repeatable.")] = 0,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Allow reading files that can execute code (pickles).")
-    ] = False,
+    dtype: Dtype = None,
+    seed: Seed = 0,
+    trust: Trust = False,
 ) -> None:
     from mindgap.errors import UsageError
-    from mindgap.execution.pool import Pool
-    from mindgap.pipeline import import_paths, make_subject
+    from mindgap.execution.parcel import Constants, open_parcel
     from mindgap.program import codec
     from mindgap.report.console import ProgressLine, show_line
+    from mindgap.session.session import Session
 
     if output.suffix != ".mgp":
         raise UsageError(f"{output} does not end in .mgp")
-    with Pool(import_paths()) as pool:
-        with ProgressLine() as progress:
-            progress("model", "load and export")
-            subject = make_subject(pool, model, None, dtype=dtype, seed=seed, trust=trust)
-        program = subject.load_program()
-        if program is None:
-            raise UsageError(f"{model} cannot be exported", cause=subject.export_failure)
-        codec.save(output, program, subject.load_tensors())
+    with ProgressLine() as progress, Session(progress=progress) as session:
+        parcel = session.build(model, None, dtype=dtype, seed=seed, trust=trust)
+        if not parcel.program:
+            raise UsageError(f"{model} cannot be exported", cause=parcel.export_failure)
+        case = open_parcel(parcel, Constants())
+        codec.save(output, case.graph, case.constants)
     size = output.stat().st_size
-    show_line(f"{output}  {len(program.nodes)} nodes  {size:,} bytes, weights in {output.stem}.safetensors")
+    show_line(f"{output}  {parcel.nodes} nodes  {size:,} bytes, weights in {output.stem}.safetensors")

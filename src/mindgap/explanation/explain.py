@@ -1,4 +1,4 @@
-"""The flow of an explanation as one readable function: confirm, trace, reduce, prove, find the cause, write the script."""
+"""The flow of an explanation as one readable function: confirm, trace, reduce, prove, find the cause, write it up."""
 
 from __future__ import annotations
 

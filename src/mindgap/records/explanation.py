@@ -1,4 +1,4 @@
-"""Everything that was learnt about one difference on one platform: plain data, kept in a ledger and shown in reports."""
+"""All that was learnt about one difference on one platform: plain data, kept in a ledger and shown in reports."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from mindgap.campaign.plan import BASELINE, eager_of
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.summary import CampaignSummary, PlatformCounts
-from mindgap.campaign.triage import Finding
+from mindgap.campaign.reader import Campaign, PlatformCounts
+from mindgap.records.finding import Finding
 from mindgap.records.outcome import Status
 from mindgap.records.verdict import Blame, Conclusion
 from mindgap.report.markdown import cell, markdown_table
@@ -27,21 +27,27 @@ JUDGED: Final = (
 )  # fmt: skip
 
 
-def headline(summary: CampaignSummary) -> str:
-    names = ", ".join(item.name for item in summary.platforms)
-    return f"{_many(summary.variants, 'variant')} of {_many(summary.bases, 'real model')} on {names}"
+def headline(campaign: Campaign) -> str:
+    names = ", ".join(item.name for item in campaign.platforms)
+    return f"{_many(campaign.variants, 'variant')} of {_many(campaign.bases, 'real model')} on {names}"
 
 
-def execution_table(summary: CampaignSummary) -> Table:
+def execution_table(campaign: Campaign) -> Table:
     """What did not run (the study's figure 3)."""
-    shown = [status for status in FAILED if any(item.statuses.get(status.value) for item in summary.platforms)]
+    shown = [status for status in FAILED if any(item.statuses.get(status.value) for item in campaign.platforms)]
     titles = ["platform", "ran", "ok", *(status.value for status in shown), "waiting"]
     rows = []
-    for item in summary.platforms:
+    for item in campaign.platforms:
         ok = item.statuses.get("ok", 0)
         failures = [_part(item.statuses.get(status.value, 0), item.done) for status in shown]
-        rows.append([item.name, str(item.done), _part(ok, item.done), *failures, str(item.due - item.done or "")])
+        waiting = str(item.due - item.done or "")
+        rows.append([shown_name(item, campaign), str(item.done), _part(ok, item.done), *failures, waiting])
     return titles, rows
+
+
+def shown_name(item: PlatformCounts, campaign: Campaign) -> str:
+    """The platform, with its version where the campaign has several."""
+    return f"{item.name} {item.version}" if item.name in campaign.changed_versions else item.name
 
 
 def consistency_table(platforms: Sequence[PlatformCounts]) -> Table:
@@ -57,9 +63,9 @@ def consistency_table(platforms: Sequence[PlatformCounts]) -> Table:
 _WORDS: Final = {Conclusion.AGREES: "same bits", Conclusion.FAILED: "did not run"}
 
 
-def consistency_tables(summary: CampaignSummary) -> Iterator[tuple[str, Table]]:
+def consistency_tables(campaign: Campaign) -> Iterator[tuple[str, Table]]:
     """Across platforms, and compiled against eager."""
-    others = [item for item in summary.platforms if item.name != BASELINE]
+    others = [item for item in campaign.platforms if item.name != BASELINE]
     if others:
         yield "Outputs compared with eager", consistency_table(others)
     compiled = [item for item in others if item.compiles]
@@ -80,20 +86,47 @@ def compiled_table(platforms: Sequence[PlatformCounts]) -> Table:
 
 def findings_table(findings: Sequence[Finding]) -> Table:
     """One row each: who is wrong, where, how often, and the smallest witness."""
-    titles = ["id", "wrong", "what", "operator", "error / rounding", "variants", "models", "smallest witness"]
+    titles = ["id", "wrong", "what", "operator", "cause", "error / rounding", "variants", "models", "smallest witness"]
     return titles, [
         [
             finding.id,
             wrong(finding),
             _what(finding),
-            finding.suspect,
+            operator_of(finding),
+            cause_of(finding),
             multiple(finding.error_over_bound),
             str(finding.variants),
             str(finding.bases),
-            f"#{finding.witness.program} {finding.witness.name}, {_many(finding.witness.nodes, 'node')}",
+            _witness(finding),
         ]
         for finding in findings
     ]
+
+
+def operator_of(finding: Finding) -> str:
+    """The operator at fault, or how far that is known."""
+    if finding.operator:
+        return finding.operator
+    if finding.explanation is not None:
+        return finding.explanation.operator
+    traced = any(item.operator is not None for item in finding.evidence)
+    return "none alone" if traced else "not traced yet" if finding.category == "divergence" else ""
+
+
+def cause_of(finding: Finding) -> str:
+    """Why it differs, in a few words."""
+    if finding.explanation is None:
+        return ""
+    cause = finding.explanation.cause
+    return f"{cause.kind.value}: {cause.remark}" if cause.remark else cause.kind.value
+
+
+def _witness(finding: Finding) -> str:
+    witness, found = finding.witness, finding.explanation
+    name = f"#{witness.program} {witness.name}"
+    if found is None:
+        return f"{name}, {_many(witness.nodes, 'node')}"
+    return f"{name}, {_many(witness.nodes, 'node')} cut to {len(found.proof.operators)}"
 
 
 def failures_table(findings: Sequence[Finding]) -> Table:
@@ -115,32 +148,38 @@ def _what(finding: Finding) -> str:
     return finding.kind if finding.category == "divergence" else f"{finding.category} ({finding.kind})"
 
 
-def split(summary: CampaignSummary) -> tuple[list[Finding], list[Finding], list[Finding]]:
+def split(campaign: Campaign) -> tuple[list[Finding], list[Finding], list[Finding]]:
     """New divergences, new failures, and what is known already."""
-    new = [finding for finding in summary.findings if not finding.known]
+    new = [finding for finding in campaign.findings if not finding.known]
     failures = [finding for finding in new if finding.category == "failure"]
-    return [f for f in new if f.category != "failure"], failures, [f for f in summary.findings if f.known]
+    return [f for f in new if f.category != "failure"], failures, [f for f in campaign.findings if f.known]
 
 
-def undecided(summary: CampaignSummary) -> list[str]:
+def undecided(campaign: Campaign) -> list[str]:
     """What was not judged or only a hazard, with its reasons."""
     lines = []
-    hazards = sum(summary.hazards.values())
+    hazards = sum(campaign.hazards.values())
     if hazards:
-        rules = ", ".join(f"{rule} {count}" for rule, count in list(summary.hazards.items())[:4])
+        rules = ", ".join(f"{rule} {count}" for rule, count in list(campaign.hazards.items())[:4])
         lines.append(f"{_many(hazards, 'verdict')} only a hazard, where behaviour is unspecified: {rules}")
-    unjudged = sum(summary.unjudged.values())
+    unjudged = sum(campaign.unjudged.values())
     if unjudged:
-        reasons = "; ".join(f"{reason} ({count})" for reason, count in list(summary.unjudged.items())[:3])
+        reasons = "; ".join(f"{reason} ({count})" for reason, count in list(campaign.unjudged.items())[:3])
         lines.append(f"{_many(unjudged, 'verdict')} could not be made: {reasons}")
-    waiting = [item for item in summary.platforms if item.due > item.done]
+    waiting = [item for item in campaign.platforms if item.due > item.done]
     lines += [f"{item.name} has {_many(item.due - item.done, 'variant')} still to run" for item in waiting]
+    for name in campaign.changed_versions:
+        versions = " and ".join(item.version for item in campaign.platforms if item.name == name)
+        lines.append(f"{name} ran in versions {versions}, which are counted apart")
+    nameless = sum(f.category == "divergence" and not f.operator and f.explanation is None for f in campaign.new)
+    if nameless:
+        lines.append(f"{_many(nameless, 'divergence')} not traced to an operator yet: mindgap explain --all does it")
     return lines
 
 
-def first_looks(summary: CampaignSummary) -> list[str]:
+def first_looks(campaign: Campaign) -> list[str]:
     """The findings to open first, in words."""
-    divergences, failures, _ = split(summary)
+    divergences, failures, _ = split(campaign)
     return [f"{finding.id}  {_story(finding)}" for finding in (divergences + failures)[:3]]
 
 
@@ -150,7 +189,9 @@ def _story(finding: Finding) -> str:
         return (
             f"{', '.join(finding.platforms)}: {finding.kind} at {finding.stage} in {where}: {finding.witness.message}"
         )
-    return f"{wrong(finding)}: {finding.suspect} in {where}: {finding.witness.sentence}"
+    cause = cause_of(finding)
+    why = f" ({cause})" if cause else ""
+    return f"{wrong(finding)}: {operator_of(finding)}{why} in {where}: {finding.witness.sentence}"
 
 
 def ending_line(reason: str, directory: str) -> str:
@@ -167,27 +208,27 @@ def progress_text(now: Snapshot) -> str:
     if now.phase == "relations":
         asked = f"{now.noted[0]} of {now.noted[1]} variants"
         return f"asking each platform about programs that must agree with each other: {asked}"
-    if now.phase == "triage":
-        return f"looking for the operators: {now.noted[0]} of {now.noted[1]} divergences"
+    if now.phase == "explain":
+        return f"finding operators and causes: {now.noted[0]} of {now.noted[1]}"
     left = f", {_time(now.left_s)} left" if now.left_s is not None and now.phase == "run" else ""
     bad = {word: now.conclusions.get(word, 0) for word in ("diverges", "failed", "unstable", "unjudged")}
     found = ", ".join(f"{count} {word}" for word, count in bad.items() if count) or "nothing flagged"
-    found += f" ({now.kinds} kind{'s' if now.kinds > 1 else ''} of finding)" if now.kinds else ""
+    found += f" ({_many(now.kinds, 'kind')} of finding, {now.explained} explained)" if now.kinds else ""
     waiting = ", ".join(f"{name} {item.waiting}" for name, item in now.platforms.items() if item.waiting)
     rest = f"; waiting: {waiting}" if waiting else ""
     rest += f", verdicts {now.judging}" if now.judging else ""
     return f"{now.finished} of {now.total} variants, {now.rate:.1f}/s{left}; {found}{rest}"
 
 
-def campaign_markdown(summary: CampaignSummary) -> str:
+def campaign_markdown(campaign: Campaign) -> str:
     """The whole summary as a page."""
-    divergences, failures, known = split(summary)
-    versions = ", ".join(f"{name} {version}" for name, version in summary.versions.items())
-    lines = [f"# {headline(summary)}", "", f"Seed {summary.plan.seed}. {versions}.", ""]
-    looks = first_looks(summary)
+    divergences, failures, known = split(campaign)
+    versions = ", ".join(f"{name} {version}" for name, version in campaign.versions.items())
+    lines = [f"# {headline(campaign)}", "", f"Seed {campaign.plan.seed}. {versions}.", ""]
+    looks = first_looks(campaign)
     lines += ["## What to look at first", "", *([f"- {cell(look)}" for look in looks] or ["Nothing was found."]), ""]
-    lines += ["## What ran", "", *markdown_table(*execution_table(summary)), ""]
-    for title, table in consistency_tables(summary):
+    lines += ["## What ran", "", *markdown_table(*execution_table(campaign)), ""]
+    for title, table in consistency_tables(campaign):
         lines += [f"## {title}", "", *markdown_table(*table), ""]
     if divergences:
         lines += ["## What diverges", "", *markdown_table(*findings_table(divergences)), ""]
@@ -195,14 +236,14 @@ def campaign_markdown(summary: CampaignSummary) -> str:
     if failures:
         lines += ["## What did not run", "", *markdown_table(*failures_table(failures)), ""]
     if known:
-        rows = [[f.id, f.known, wrong(f), f.suspect, str(f.variants)] for f in known]
+        rows = [[f.id, f.known, wrong(f), operator_of(f), str(f.variants)] for f in known]
         lines += [
             "## Known already",
             "",
             *markdown_table(["id", "known as", "wrong", "operator", "variants"], rows),
             "",
         ]
-    open_ = undecided(summary)
+    open_ = undecided(campaign)
     if open_:
         lines += ["## What was not decided", "", *(f"- {cell(line)}" for line in open_), ""]
     return "\n".join(lines)

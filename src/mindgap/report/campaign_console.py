@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.text import Text
 
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.summary import CampaignSummary
+from mindgap.campaign.reader import Campaign
 from mindgap.report import campaign as words
 from mindgap.report.console import make_console, show_line, show_table
 from mindgap.report.summary import plain_text
@@ -47,12 +47,12 @@ class HuntProgress:
             self._console.print(Text(f"{now.seconds:6.0f} s  {text}"))
 
 
-def show_campaign(summary: CampaignSummary, reason: str) -> None:
+def show_campaign(campaign: Campaign, reason: str) -> None:
     """What did not run, what diverges, who is wrong, and what to look at first."""
-    divergences, failures, known = words.split(summary)
-    show_line(words.headline(summary))
-    _section("What ran", words.execution_table(summary))
-    for title, table in words.consistency_tables(summary):
+    divergences, failures, known = words.split(campaign)
+    show_line(words.headline(campaign))
+    _section("What ran", words.execution_table(campaign))
+    for title, table in words.consistency_tables(campaign):
         _section(title, table)
     if divergences:
         _section(_title("What diverges", len(divergences)), words.findings_table(divergences[: words.SHOWN]))
@@ -60,15 +60,15 @@ def show_campaign(summary: CampaignSummary, reason: str) -> None:
         _section(_title("What did not run", len(failures)), words.failures_table(failures[: words.SHOWN]))
     if known:
         _section(_title("Known already", len(known)), words.findings_table(known[: words.SHOWN]))
-    for line in words.undecided(summary):
+    for line in words.undecided(campaign):
         show_line(line)
     show_line("")
-    looks = words.first_looks(summary)
+    looks = words.first_looks(campaign)
     show_line("Look first at:" if looks else "Nothing was found.")
     for look in looks:
         show_line(f"  {look}")
     show_line("")
-    show_line(words.ending_line(reason, summary.directory))
+    show_line(words.ending_line(reason, campaign.directory))
 
 
 def _title(title: str, count: int) -> str:

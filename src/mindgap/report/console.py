@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mindgap.errors import MindgapError
-from mindgap.pipeline import DONE
+from mindgap.explanation.explain import DONE
 from mindgap.records.check import CheckResult, PlatformResult
 from mindgap.records.outcome import Ran, Status
 from mindgap.records.platform import PlatformSpec, Probe

@@ -101,7 +101,7 @@ def multiple(value: float | None) -> str:
     if value is None:
         return ""
     if math.isinf(value):
-        return "beyond any"
+        return "not rounding"
     return f"{value:.2g}x" if value < 1000 else f"{value:.1e}x"
 
 
@@ -151,8 +151,8 @@ def _platform_document(item: PlatformResult) -> dict[str, Any]:
         "message": outcome.message,
         "verdict": verdict.conclusion.value,
         "kind": verdict.kind.value if verdict.kind else None,
-        "error_over_bound": _finite(verdict.error_over_bound),
-        "eager_error_over_bound": _finite(verdict.eager_error_over_bound),
+        "error_over_bound": finite(verdict.error_over_bound),
+        "eager_error_over_bound": finite(verdict.eager_error_over_bound),
         "blame": verdict.blame.value if verdict.blame else None,
         "worst": verdict.worst,
         "sentence": verdict.sentence,
@@ -169,7 +169,7 @@ def _platform_document(item: PlatformResult) -> dict[str, Any]:
     }
 
 
-def _finite(value: float | None) -> float | str | None:
+def finite(value: float | None) -> float | str | None:
     """JSON has no infinity: it is written as a string."""
     return value if value is None or math.isfinite(value) else str(value)
 
