@@ -19,9 +19,10 @@ __version__ = "0.2.0"
 __all__ = ["Session", "__version__", "check", "explain", "hunt", "platforms", "read"]
 
 if TYPE_CHECKING:
+    from mindgap import platforms
     from mindgap.campaign.hunt import hunt
     from mindgap.campaign.reader import read
-    from mindgap.session.calls import check, explain, platforms
+    from mindgap.session.calls import check, explain
     from mindgap.session.session import Session
 
 _HOME = {
@@ -29,14 +30,15 @@ _HOME = {
     "check": "mindgap.session.calls",
     "explain": "mindgap.session.calls",
     "hunt": "mindgap.campaign.hunt",
-    "platforms": "mindgap.session.calls",
     "read": "mindgap.campaign.reader",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'mindgap' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "platforms":  # a package that can be called
+        return import_module("mindgap.platforms")
+    if name not in _HOME:
+        raise AttributeError(f"module 'mindgap' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

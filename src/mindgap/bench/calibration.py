@@ -13,9 +13,10 @@ import torch
 from mindgap.bench.measurement import Measurement
 from mindgap.bench.small_programs import SmallProgram, small_program
 from mindgap.execution.pool import Pool
-from mindgap.execution.subject import make_subject
 from mindgap.platforms.registry import resolve
+from mindgap.platforms.running import run_here
 from mindgap.platforms.versions import versions_of
+from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, leaves
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Outcome, Ran, Stage, Status
@@ -61,10 +62,8 @@ def _second_worker(tell: Tell, count: int) -> dict[str, Any]:
             if seed % 100 == 0:
                 tell("second worker", f"{seed} of {count}")
             small = small_program(seed)
-            path = pool.scratch.new_file("subject")
-            subject = make_subject(path, small.program.name, 0, small.inputs, small.program, small.constants)
-            outcomes = [pool.run(spec, subject, runs=1) for spec in (first, second)]
-            path.unlink()
+            case = Case(small.inputs, small.program, small.constants)
+            outcomes = [run_here(pool, spec, case) for spec in (first, second)]
             verdicts.append(_verdict(outcomes[0], outcomes[1], None))
     return _row("the same program in a second worker", "silent", verdicts)
 

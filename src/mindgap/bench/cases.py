@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from mindgap.bench.measurement import Measurement
 from mindgap.errors import MindgapError, UsageError
-from mindgap.execution.pool import Pool
-from mindgap.pipeline import check, import_paths
+from mindgap.platforms.versions import versions_of
+from mindgap.session.session import Session
 
 PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
 
@@ -97,16 +97,16 @@ def judge_cases(tell: Callable[[str, str], None], folder: Path, only: Sequence[s
     truth = _truth(folder)
     names = [name for name in truth if not only or name in only]
     judged = []
-    with Pool(import_paths()) as pool:
+    with Session() as session:
         for number, name in enumerate(names, start=1):
             tell("case", f"{number} of {len(names)}: {name}")
-            judged += _judge_case(pool, folder, name, truth[name])
+            judged += _judge_case(session, folder, name, truth[name])
     return judged
 
 
-def _judge_case(pool: Pool, folder: Path, name: str, truth: Mapping[str, Any]) -> list[Judged]:
+def _judge_case(session: Session, folder: Path, name: str, truth: Mapping[str, Any]) -> list[Judged]:
     try:
-        result = check(str((folder / f"{name}.py").absolute()), None, PLATFORMS, pool=pool)
+        result = session.check(str((folder / f"{name}.py").absolute()), None, PLATFORMS)
         found = {
             platform: (item.verdict.conclusion.value, item.verdict.kind, item.verdict.blame, item.verdict.sentence)
             for platform, item in result.platforms.items()

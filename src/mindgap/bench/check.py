@@ -8,9 +8,9 @@ import time
 import torch
 
 from mindgap.bench.measurement import Measurement
-from mindgap.execution.pool import Pool
-from mindgap.pipeline import DEFAULT_PLATFORMS, check, import_paths
+from mindgap.platforms.versions import versions_of
 from mindgap.records.check import CheckResult
+from mindgap.session.session import DEFAULT_PLATFORMS, Session
 
 
 class Small(torch.nn.Module):
@@ -33,10 +33,10 @@ def measure(rounds: int = 3) -> Measurement:
     torch.manual_seed(0)
     model, inputs = Small().eval(), [torch.randn(2, 3, 32, 32)]
     rows: list[dict[str, str | float]] = []
-    with Pool(import_paths()) as pool:
+    with Session(jobs=1) as session:
         for number in range(rounds + 1):
             start = time.perf_counter()
-            result = check(model, inputs, DEFAULT_PLATFORMS, jobs=1, pool=pool)
+            result = session.check(model, inputs, DEFAULT_PLATFORMS)
             total = time.perf_counter() - start
             own = runtime_seconds(result)
             rows.append(

@@ -48,15 +48,15 @@ _FITTING: dict[tuple[str, str], bool] = {}
 
 def embedded(case: Case, around: Case) -> tuple[Case, frozenset[int]]:
     """The case in the middle of the other program, with operators after it that pass its values on; and its nodes."""
-    whole, owned = merged([around, case], f"{case.program.name} in {around.program.name}")
-    nodes = list(whole.program.nodes)
-    own = nodes[len(around.program.nodes) :]
-    middle = len(around.program.nodes) // 2
-    rest = nodes[: len(around.program.nodes)]
+    whole, owned = merged([around, case], f"{case.graph.name} in {around.graph.name}")
+    nodes = list(whole.graph.nodes)
+    own = nodes[len(around.graph.nodes) :]
+    middle = len(around.graph.nodes) // 2
+    rest = nodes[: len(around.graph.nodes)]
     metas = {node.id: node.meta for node in own}
-    fresh = 1 + max(item.id for item in (*whole.program.given(), *nodes))
+    fresh = 1 + max(item.id for item in (*whole.graph.given(), *nodes))
     tail: list[Node] = []
-    outputs: list[Argument] = list(whole.program.outputs)
+    outputs: list[Argument] = list(whole.graph.outputs)
     mine = sum(name.startswith("[") for name in owned[1])
     for place in range(len(outputs) - mine, len(outputs)):
         if isinstance(outputs[place], Ref) and isinstance(metas.get(int(outputs[place])), TensorMeta):
@@ -65,6 +65,6 @@ def embedded(case: Case, around: Case) -> tuple[Case, frozenset[int]]:
             outputs[place] = Ref(fresh + 1)
             fresh += 2
     ordered = (*rest[:middle], *own, *tail, *rest[middle:])
-    whole = replace(whole, program=replace(whole.program, nodes=ordered, outputs=tuple(outputs)))
+    whole = whole.with_program(replace(whole.graph, nodes=ordered, outputs=tuple(outputs)))
     # A case that eager refuses has no metas after it, and needs none.
     return with_metas(whole) or whole, frozenset(node.id for node in own)

@@ -15,7 +15,7 @@ from mindgap.bench.measurement import Measurement
 from mindgap.campaign.hunt import hunt
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.summary import CampaignSummary
+from mindgap.campaign.reader import Campaign
 from mindgap.errors import UsageError
 from mindgap.platforms.versions import versions_of
 from mindgap.records.memory import resident_mb
@@ -61,7 +61,7 @@ def measure(tell: Callable[[str, str], None], directory: Path, variants: int = 1
         what=f"one campaign of {variants:,} variants through {' and '.join(PLATFORMS)} and the float64 reference",
         on=f"{len(bases)} programs of the smoke corpus, {os.cpu_count()} cores",
         rows=tuple(map(_row, parts)),
-        conclusion="\n".join([_sentence(ending.summary, rate, parts), *_findings(ending.summary)]),
+        conclusion="\n".join([_sentence(ending.campaign, rate, parts), *_findings(ending.campaign)]),
         versions=versions_of(),
     )
 
@@ -101,18 +101,18 @@ def _row(mark: _Mark) -> dict[str, Any]:
     }
 
 
-def _sentence(summary: CampaignSummary, rate: float, marks: list[_Mark]) -> str:
+def _sentence(campaign: Campaign, rate: float, marks: list[_Mark]) -> str:
     memory = f"the parent held {marks[0].parent_mb} MB after the first part and {marks[-1].parent_mb} MB at the end"
-    divergences = sum(finding.category != "failure" for finding in summary.findings)
+    divergences = sum(finding.category != "failure" for finding in campaign.findings)
     return (
-        f"{summary.variants:,} variants at {rate:.1f} a second; {memory} (target: flat, under 2,000); ledger "
-        f"{summary.ledger_bytes / 1e6:.0f} MB; {len(summary.findings)} findings, of which {divergences} are divergences"
+        f"{campaign.variants:,} variants at {rate:.1f} a second; {memory} (target: flat, under 2,000); ledger "
+        f"{campaign.ledger_bytes / 1e6:.0f} MB; {len(campaign.findings)} findings, {divergences} of them divergences"
     )
 
 
-def _findings(summary: CampaignSummary) -> list[str]:
+def _findings(campaign: Campaign) -> list[str]:
     return [
-        f"  {finding.id} {', '.join(finding.platforms)}: {finding.kind} at {finding.suspect or finding.stage}, "
+        f"  {finding.id} {', '.join(finding.platforms)}: {finding.kind} at {finding.operator or finding.stage}, "
         f"{finding.variants} variants of {finding.bases} models"
-        for finding in summary.findings
+        for finding in campaign.findings
     ]

@@ -13,14 +13,13 @@ from mindgap.bench.embedding import HOSTS, embedded, fitting_host
 from mindgap.bench.measurement import Measurement, median
 from mindgap.bench.side_by_side import Row, make_rows
 from mindgap.errors import MindgapError, ModelError, UsageError
-from mindgap.execution.pool import Pool
-from mindgap.explain import Explanation, explain, explain_witness
-from mindgap.pipeline import make_subject
-from mindgap.platforms.config import load_config
+from mindgap.execution.parcel import Constants, open_parcel
+from mindgap.explanation.explain import explain_case
 from mindgap.platforms.registry import resolve
-from mindgap.program.case import Case
+from mindgap.platforms.versions import versions_of
+from mindgap.records.explanation import Explanation
 from mindgap.reduction.reducer import Budget
-from mindgap.reduction.simplicity import simplicity
+from mindgap.session.session import Session
 from mindgap.tracing.examine import Examiner
 
 FEW: Final = 3
@@ -54,10 +53,10 @@ def measure(
     todo.sort(key=lambda item: item[1])  # one platform after the other: its worker stays warm
     with tempfile.TemporaryDirectory() as place:
 
-        def work(number: int, name: str, platform: str) -> Callable[[Pool], Row]:
+        def work(number: int, name: str, platform: str) -> Callable[[Session], Row]:
             target = Path(place) / f"{name}-{platform.replace('@', '-')}"
             inside = number if within else None
-            return lambda pool: _explained(pool, folder / f"{name}.py", platform, target, budget_s, inside)
+            return lambda session: _explained(session, folder / f"{name}.py", platform, target, budget_s, inside)
 
         pieces = {f"{item[0]} on {item[1]}": work(number, *item) for number, item in enumerate(todo, start=1)}
         found = make_rows(pieces, jobs, kept, lambda what: tell("explain", what))
@@ -76,49 +75,48 @@ def measure(
     )
 
 
-def _explained(pool: Pool, path: Path, platform: str, target: Path, budget_s: float, place: int | None) -> Row:
+def _explained(session: Session, path: Path, platform: str, target: Path, budget_s: float, place: int | None) -> Row:
     start = time.perf_counter()
     row: Row = {"case": path.stem, "platform": platform, "problem": ""}
     try:
         if place is None:
-            found = explain(str(path.absolute()), platform, target, pool=pool, budget=Budget(budget_s))
+            found = session.explain(str(path.absolute()), platform, target, budget=Budget(budget_s))
         else:
-            found, own = _explained_within(pool, path, platform, target, budget_s, place)
+            found, own = _explained_within(session, path, platform, target, budget_s, place)
             row["named"] = found.culprits[0] in own
     except Exception as error:  # a bug of ours is a row too: the others still count
         text = str(error) if isinstance(error, MindgapError) else f"bug: {type(error).__name__}: {error}"
         return {**row, "problem": text.replace("\n", " "), "seconds": time.perf_counter() - start}
-    left = simplicity(found.reduction.witness)
     return {
         **row,
-        "nodes": left.nodes,
-        "elements": left.elements,
-        "operators": [node.op for node in found.reduction.witness.graph.nodes],
-        "survived": found.survived,
-        "reproduces": found.reproducer.reproduces,
-        "said": "" if found.reproducer.reproduces else found.reproducer.said[-400:],
+        "nodes": len(found.proof.operators),
+        "elements": found.proof.elements,
+        "operators": list(found.proof.operators),
+        "survived": found.proof.survived,
+        "reproduces": found.script.reproduces,
+        "said": "" if found.script.reproduces else found.script.said[-400:],
         "class": found.cause.kind.value,
         "remark": found.cause.remark,
-        "layer": found.ladder.layer if found.ladder else "",
+        "layer": found.layer.name if found.layer else "",
         "vanishes": list(found.cause.vanishes),
         "trials": found.trials,
-        "trace_runs": round(found.trace.plain_runs, 2),
+        "trace_runs": round(found.plain_runs, 2),
         "seconds": time.perf_counter() - start,
     }
 
 
 def _explained_within(
-    pool: Pool, path: Path, platform: str, target: Path, budget_s: float, place: int
+    session: Session, path: Path, platform: str, target: Path, budget_s: float, place: int
 ) -> tuple[Explanation, frozenset[int]]:
     """The explanation of a case in the middle of a real program, and which nodes are the case's own."""
-    subject = make_subject(pool, str(path.absolute()), None)
-    case = Case.of(subject)
-    if case is None:
-        raise ModelError("the case cannot be exported", cause=subject.export_failure)
-    config = load_config(None)
-    spec = resolve(platform, config)
-    whole, own = embedded(case, fitting_host(place, Examiner(pool, resolve("eager", config), spec)))
-    found = explain_witness(pool, path.stem, whole, spec, config, target, Budget(budget_s), lambda who, what: None)
+    parcel = session.build(str(path.absolute()), None)
+    if not parcel.program:
+        raise ModelError("the case cannot be exported", cause=parcel.export_failure)
+    case = open_parcel(parcel.without_source(), Constants())
+    spec = resolve(platform, session.config)
+    examiner = Examiner(session.pool, resolve("eager", session.config), spec)
+    whole, own = embedded(case, fitting_host(place, examiner))
+    found = explain_case(session.pool, path.stem, whole, spec, session.config, target, Budget(budget_s))
     return found, own
 
 

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from mindgap.bench.measurement import Measurement
-from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.campaign_run import CampaignRun
+from mindgap.campaign.ledger import FILE, Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.stream import stream_of
-from mindgap.campaign.stretch import Stretch
 from mindgap.campaign.workforce import LocalWorkforce
 from mindgap.execution.pool import Pool
 from mindgap.execution.pulse import cpu_seconds
+from mindgap.platforms.config import Config
 from mindgap.platforms.registry import resolve
 from mindgap.platforms.versions import versions_of
 from mindgap.records.memory import resident_mb
@@ -90,13 +91,13 @@ def _campaign(names: tuple[str, ...], variants: int, seed: int, jobs: int) -> _R
     marks: list[tuple[float, int, float, float]] = []
 
     def watch(now: Snapshot) -> None:
-        if now.finished >= WARM * variants and now.phase == "run" and stretch.flow.judges is not None:
-            marks.append((time.perf_counter(), now.finished, _cpu_s(), stretch.flow.judges.busy_s))
+        if now.finished >= WARM * variants and now.phase == "run" and run.flow.judges is not None:
+            marks.append((time.perf_counter(), now.finished, _cpu_s(), run.flow.judges.busy_s))
 
-    with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder), writing=True) as ledger, Pool() as pool:
+    with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder)) as ledger, Pool() as pool:
         workforce = LocalWorkforce(pool, plan, {name: resolve(name) for name in PLATFORMS}, jobs)
-        stretch = Stretch(ledger, plan, workforce, jobs)
-        stretch.run(stream_of(plan, Path(folder), pool), None, watch)
+        run = CampaignRun(ledger, plan, workforce, jobs, Config())
+        run.run(stream_of(plan, Path(folder), pool), None, watch)
         (start, before, used, judging), (end, after, used_at_end, judging_at_end) = marks[0], marks[-1]
         total = ledger.data.execute("SELECT SUM(seconds) FROM outcomes").fetchone()[0] or 0.0
         own = total * (after - before) / variants
@@ -108,7 +109,7 @@ def _campaign(names: tuple[str, ...], variants: int, seed: int, jobs: int) -> _R
             own,
             judging_at_end - judging,
             resident_mb(),
-            ledger.size_bytes() // ledger.count(),
+            (Path(folder) / FILE).stat().st_size // ledger.count(),
         )
 
 

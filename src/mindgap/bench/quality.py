@@ -17,7 +17,7 @@ from mindgap.bench.measurement import Measurement, median
 from mindgap.bench.side_by_side import Row, make_rows
 from mindgap.errors import MindgapError
 from mindgap.execution.pool import Pool
-from mindgap.explain import Explanation, explain_witness
+from mindgap.explanation.explain import explain_case
 from mindgap.platforms.config import Config
 from mindgap.platforms.registry import resolve
 from mindgap.platforms.versions import versions_of
@@ -25,10 +25,11 @@ from mindgap.program import ops
 from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, Ref
 from mindgap.program.made import recreate
+from mindgap.records.explanation import Explanation
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent
 from mindgap.reduction.reducer import Budget
-from mindgap.reduction.simplicity import simplicity
+from mindgap.session.session import Session
 from mindgap.tracing.examine import Examiner
 from mindgap.tracing.extract import is_access
 from mindgap.variants.base import Base, load_bases
@@ -58,9 +59,9 @@ def measure(
     bases = load_bases()
     with tempfile.TemporaryDirectory() as place:
 
-        def work(number: int) -> Callable[[Pool], Row]:
+        def work(number: int) -> Callable[[Session], Row]:
             fault = names[number % len(names)]
-            return lambda pool: _planted_once(pool, bases, fault, seed, number, Path(place), budget_s)
+            return lambda session: _planted_once(session.pool, bases, fault, seed, number, Path(place), budget_s)
 
         todo = {f"{names[number % len(names)]} {number}, seed {seed}": work(number) for number in range(count)}
         rows = make_rows(todo, jobs, kept, lambda what: tell("quality", what))
@@ -170,9 +171,7 @@ def _one(pool: Pool, witness: Case, fault: str, number: int, place: Path, budget
         plain = time.perf_counter() - start
         spec = replace(PLANTED, options={"fault": fault, "op": node.op.split(".")[1]})
         try:
-            found = explain_witness(
-                pool, fault, marked, spec, Config(), place / str(number), Budget(budget_s), lambda who, what: None
-            )
+            found = explain_case(pool, fault, marked, spec, Config(), place / str(number), Budget(budget_s))
         except Exception as error:  # a bug of ours is a row too
             text = str(error) if isinstance(error, MindgapError) else f"bug: {type(error).__name__}: {error}"
             return {"found": True, "op": node.op, "nodes": len(witness.graph.nodes), "problem": text}
@@ -181,22 +180,20 @@ def _one(pool: Pool, witness: Case, fault: str, number: int, place: Path, budget
 
 
 def _score(found: Explanation, node: Node, fault: str) -> Row:
-    left = [other.id for other in found.reduction.witness.graph.nodes]
-    named = found.culprits[0] == node.id if found.trace.culprits else node.id in left and len(left) <= FEW
     return {
         "found": True,
         "op": node.op,
-        "nodes": found.nodes,
-        "named": named,
+        "nodes": len(found.trace),
+        "named": not found.is_together and found.culprits[0] == node.id,
         "class": found.cause.kind.value,
         "class_right": found.cause.kind.value in FAULTS[fault].classes,
-        "left": simplicity(found.reduction.witness).nodes,
-        "operators": [other.op for other in found.reduction.witness.graph.nodes],
-        "reproduces": found.reproducer.reproduces,
-        "said": "" if found.reproducer.reproduces else found.reproducer.said[-300:],
+        "left": len(found.proof.operators),
+        "operators": list(found.proof.operators),
+        "reproduces": found.script.reproduces,
+        "said": "" if found.script.reproduces else found.script.said[-300:],
         "seconds": sum(found.seconds.values()),
         "trace_s": found.seconds.get("trace", 0.0),
-        "trace_runs": round(found.trace.plain_runs, 2),
+        "trace_runs": round(found.plain_runs, 2),
         "problem": "",
     }
 

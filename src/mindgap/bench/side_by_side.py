@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mindgap.execution.pool import Pool, in_parallel
-from mindgap.pipeline import import_paths
+from mindgap.execution.pool import in_parallel
+from mindgap.session.session import Session
 
 Row = dict[str, Any]
 
 
 def make_rows(
-    work: Mapping[str, Callable[[Pool], Row]], jobs: int, kept: Path | None, tell: Callable[[str], None]
+    work: Mapping[str, Callable[[Session], Row]], jobs: int, kept: Path | None, tell: Callable[[str], None]
 ) -> list[Row]:
     """One row for each piece of work, in its order, `jobs` at a time with workers of their own.
 
@@ -30,14 +30,14 @@ def make_rows(
     lock = threading.Lock()
 
     def go_on(_: int) -> None:
-        with Pool(import_paths()) as pool:
+        with Session() as session:
             while True:
                 try:
                     name = waiting.get_nowait()
                 except queue.Empty:
                     return
                 tell(f"{name} ({sum(name in rows for name in work)} of {len(work)} done)")
-                row = work[name](pool)
+                row = work[name](session)
                 with lock:
                     rows[name] = row
                     if kept is not None:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from mindgap.cli.options import ConfigFile
+from mindgap.cli.options import ConfigFile, split
 
 
 def command(
@@ -24,14 +24,13 @@ def command(
     config: ConfigFile = None,
 ) -> None:
     from mindgap.campaign.remote import run_pack
-    from mindgap.cli.hunt import split
     from mindgap.platforms.config import load_config
     from mindgap.report.console import ProgressLine, show_line
 
     with ProgressLine() as progress:
         count = run_pack(
             pack,
-            split(on),
+            split(on, "--on"),
             output,
             config=load_config(config),
             tell=lambda platform, done, total: progress(platform, f"{done} of {total}"),
