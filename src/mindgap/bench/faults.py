@@ -16,7 +16,7 @@ import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageClock
 from mindgap.program.case import Case
-from mindgap.platforms.torch_run import Placement, TorchRun, own_program
+from mindgap.platforms.torch.torch_run import Placement, TorchRun, own_program
 from mindgap.program.graph import Node
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Ran, Stage

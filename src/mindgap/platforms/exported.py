@@ -15,8 +15,8 @@ import torch
 from torch.export import ExportedProgram
 
 from mindgap.platforms.base import Prepared, StageClock, StageFailure
+from mindgap.platforms.torch.torch_run import Numbers, number
 from mindgap.program.case import Case
-from mindgap.platforms.torch_run import Numbers, number
 from mindgap.program.convert import returned, to_exported
 from mindgap.program.graph import Program, Ref
 from mindgap.records.outcome import Ran, Stage, Status

@@ -10,9 +10,9 @@ import torch
 
 from mindgap.platforms.base import Prepared, StageClock
 from mindgap.program.case import Case
-from mindgap.platforms.compiled import Inductor
+from mindgap.platforms.torch.compiled import Inductor
 from mindgap.platforms.messages import first_cause
-from mindgap.platforms.torch_run import TorchRun, own_program
+from mindgap.platforms.torch.torch_run import TorchRun, own_program
 from mindgap.program.convert import to_graph_module
 from mindgap.records.outcome import Ran, Stage
 from mindgap.records.tensors import NamedTensor
