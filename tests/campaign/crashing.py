@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mindgap.platforms.eager import Eager
+from mindgap.platforms.torch.eager import Eager
 from mindgap.records.platform import PlatformSpec
 from mindgap.variants import rules
 

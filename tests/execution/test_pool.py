@@ -24,7 +24,7 @@ from mindgap.records.tensors import TensorMeta
 
 ROOT = Path(__file__).resolve().parents[2]
 META = TensorMeta((4,), "float32", (1,))
-EAGER = PlatformSpec("eager", "mindgap.platforms.eager:Eager")
+EAGER = PlatformSpec("eager", "mindgap.platforms.torch.eager:Eager")
 
 
 def planted(**limits: float) -> PlatformSpec:
@@ -150,7 +150,7 @@ def test_an_interpreter_without_torch_is_an_outcome(pool: Pool, tmp_path: Path) 
     fake = tmp_path / "python"
     fake.write_text("#!/bin/sh\necho 'No module named torch' >&2\nexit 1\n")
     fake.chmod(0o755)
-    spec = PlatformSpec("bare", "mindgap.platforms.eager:Eager", python=str(fake))
+    spec = PlatformSpec("bare", "mindgap.platforms.torch.eager:Eager", python=str(fake))
     outcome = pool.run(spec, subject(pool, "healthy"))
     assert outcome.status is Status.CRASH
     assert "No module named torch" in outcome.message
@@ -160,12 +160,12 @@ def test_a_worker_killed_while_it_is_asked_about_itself_is_asked_again(pool: Poo
     once = tmp_path / "python"
     once.write_text(f'#!/bin/sh\nmkdir "{tmp_path}/killed" 2>/dev/null && kill -9 $$\nexec "{sys.executable}" "$@"\n')
     once.chmod(0o755)
-    assert pool.require(PlatformSpec("once", "mindgap.platforms.eager:Eager", python=str(once))).available
+    assert pool.require(PlatformSpec("once", "mindgap.platforms.torch.eager:Eager", python=str(once))).available
     always = tmp_path / "always"
     always.write_text("#!/bin/sh\nkill -9 $$\n")
     always.chmod(0o755)
     with pytest.raises(PlatformUnavailable, match="SIGKILL"):
-        pool.require(PlatformSpec("always", "mindgap.platforms.eager:Eager", python=str(always)))
+        pool.require(PlatformSpec("always", "mindgap.platforms.torch.eager:Eager", python=str(always)))
 
 
 def test_nothing_is_left_after_close() -> None:

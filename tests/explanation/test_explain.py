@@ -23,7 +23,7 @@ from tests.tracing.witnesses import plant, witness_of
 
 PLATFORMS = """
 import random, ctypes
-from mindgap.platforms.eager import Eager
+from mindgap.platforms.torch.eager import Eager
 from mindgap.records.platform import Probe
 
 class Shaky(Eager):

@@ -9,12 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from mindgap.corpus.loaded import Loaded
 from mindgap.platforms.base import Platform, StageClock
-from mindgap.program.case import Case
-from mindgap.platforms.messages import first_cause
 from mindgap.platforms.registry import load_adapter, resolve
 from mindgap.program.build import build
+from mindgap.program.case import Case
 from mindgap.program.inputs import Inputs
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.tensors import NamedTensor
@@ -81,7 +79,7 @@ def task_of(model: Callable[..., Any], args: Sequence[Any], *, source: bool = Fa
     """The model as an exported program, or as the user's own code."""
     inputs = Inputs.of(args, {}, names)
     if source:
-        return Case(inputs, source=Loaded("model", tuple(args), {}, model))
+        return Case(inputs, model=model)
     exported = torch.export.export(as_module(model), tuple(inputs.copies()), strict=False)
     program, constants = build(exported, "model")
     return Case(inputs, program, constants)
@@ -106,5 +104,5 @@ def run_on(platform: str | Platform, case: Case, runs: int = 1) -> Done:
                 outputs = prepared.run(case.inputs.copies())
     except Exception as error:
         status = adapter.status_of(error, clock.current)
-        return Done({}, None, "", clock, status, first_cause(error))
+        return Done({}, None, "", clock, status, adapter.message_of(error))
     return Done({item.name: item for item in outputs}, prepared.ran, prepared.note, clock)

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from mindgap.platforms.base import StageClock, StageFailure
-from mindgap.platforms.compiled import Inductor
 from mindgap.platforms.registry import load_adapter, resolve
+from mindgap.platforms.torch.compiled import Inductor
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.tensors import same_bits
 from tests.platforms.running import Network, Words, changes_input, run_on, shares_memory, task_of
@@ -125,7 +125,7 @@ def test_a_backend_that_fails_fails_to_compile(monkeypatch: pytest.MonkeyPatch) 
     def backend(graph: Any, inputs: Any) -> Any:
         raise RuntimeError("g++: internal compiler error: Killed")
 
-    monkeypatch.setattr(Inductor, "backend", lambda self, placement: backend)
+    monkeypatch.setattr(Inductor, "backend", lambda self, kind: backend)
     done = run_on("inductor", task_of(lambda x: x + 1, [torch.ones(2)], source=True))
     assert (done.status, done.clock.current) == (Status.ERROR, Stage.COMPILE)
     assert done.message == "g++: internal compiler error: Killed"

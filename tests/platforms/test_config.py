@@ -49,7 +49,7 @@ def test_everything_that_can_be_declared(tmp_path: Path) -> None:
     config = load_config(written(tmp_path, FULL))
     assert config.limits == Limits(cpu_s=100, memory_mb=2048)
     torch29 = resolve("torch29", config)
-    assert torch29.adapter == "mindgap.platforms.eager:Eager"
+    assert torch29.adapter == "mindgap.platforms.torch.eager:Eager"
     assert torch29.python == sys.executable
     assert torch29.env == {"ATEN_CPU_CAPABILITY": "default", "OMP_NUM_THREADS": "2", "MODE": "x"}
     assert torch29.options == {"mkldnn": False}

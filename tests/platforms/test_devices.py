@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 from mindgap.platforms.base import StageClock
-from mindgap.platforms.compiled import AotEager, Inductor, missing_compiler
-from mindgap.platforms.devices import DEVICES, Device
-from mindgap.platforms.eager import Eager
 from mindgap.platforms.registry import load_adapter, resolve
-from mindgap.platforms.torch_run import Placement, TorchRun, own_model, own_program
+from mindgap.platforms.torch.compiled import AotEager, Inductor, missing_compiler
+from mindgap.platforms.torch.devices import DEVICES, Device
+from mindgap.platforms.torch.eager import Eager
+from mindgap.platforms.torch.torch_run import Placement, TorchRun, own_model, own_program
 from mindgap.program.convert import to_graph_module
 from mindgap.program.graph import Node, leaves
 from mindgap.program.interpret import Executable

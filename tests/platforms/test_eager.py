@@ -138,7 +138,7 @@ def test_a_refused_value_and_a_missing_kernel() -> None:
 
 def test_without_source_and_program_there_is_nothing_to_run() -> None:
     task = task_of(lambda x: x, [torch.ones(1)], source=True)
-    done = run_on("eager", replace(task, source=None))
+    done = run_on("eager", replace(task, model=None))
     assert (done.status, done.clock.current) == (Status.UNSUPPORTED, Stage.LOAD)
 
 

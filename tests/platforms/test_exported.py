@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch import nn
 
-from mindgap.platforms import onnx_export
 from mindgap.platforms.base import StageClock, StageFailure
 from mindgap.platforms.exported import ExportedRun, by_placeholder, export, from_bits, quiet, to_numpy
-from mindgap.platforms.onnx_export import ELEMENT_TYPES
+from mindgap.platforms.onnx import export as onnx_export
+from mindgap.platforms.onnx.export import ELEMENT_TYPES
 from mindgap.platforms.registry import load_adapter, resolve
-from mindgap.platforms.torch_run import same_bits
+from mindgap.platforms.torch.torch_run import same_bits
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.tensors import DTYPES
 from tests.platforms.running import Network, Words, run_on, shares_memory, task_of
@@ -209,7 +209,7 @@ def test_a_missing_package(platform: str, package: str, monkeypatch: pytest.Monk
 
 def test_a_half_installed_package_is_a_reason_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnxruntime.__version__", property, raising=True)
-    monkeypatch.setattr("mindgap.platforms.onnxruntime.require_exporter", lambda: 1 / 0)
+    monkeypatch.setattr("mindgap.platforms.onnx.onnxruntime.require_exporter", lambda: 1 / 0)
     probe = load_adapter(resolve("onnxruntime")).probe()
     assert not probe.available and probe.reason == "division by zero"
 

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindgap.platforms.messages import LIMIT, first_cause
+from mindgap.platforms.messages import LIMIT, NO_RULES, MessageRules, first_cause
+from mindgap.platforms.onnx.messages import ONNXRUNTIME as ONNXRUNTIME_RULES
+from mindgap.platforms.registry import load_adapter, resolve
+from mindgap.platforms.torch.messages import TORCH
 
 OPENVINO = """Check 'false' failed at src/frontends/common_translators/src/unconverted_ops_report.cpp:151:
 FrontEnd API failed with OpConversionFailure:
@@ -51,18 +55,41 @@ from user code:
 """
 
 
-def test_the_line_that_names_the_fault() -> None:
+@pytest.mark.parametrize(
+    ("platform", "text", "expected"),
+    [
+        ("openvino", OPENVINO, "No conversion rule found for operations: aten._fft_r2c.default"),
+        (
+            "openvino",
+            OPENVINO_KERNEL,
+            "Unsupported operation of type: ConvertLike name: mul/aten.mul.Tensor/ConvertLike",
+        ),
+        ("openvino", OPENVINO_DETAILS, "aten.var.correction: Unexpected value of correction."),
+        ("onnx-reference", ONNX, "No ONNX function found for aten._linalg_eigh.default. Failure message: none"),
+        ("onnxruntime", ONNX, "No ONNX function found for aten._linalg_eigh.default. Failure message: none"),
+        ("onnxruntime", ONNXRUNTIME, "NOT_IMPLEMENTED: Could not find an implementation for Add(14) node 'add'"),
+        ("inductor", DYNAMO, "a and b differ"),
+        ("eager", DYNAMO, "a and b differ"),
+    ],
+)
+def test_each_runtime_knows_the_line_that_names_the_fault(platform: str, text: str, expected: str) -> None:
+    assert load_adapter(resolve(platform)).message_of(RuntimeError(text)) == expected
+
+
+def test_what_holds_for_every_runtime() -> None:
     expected = {
-        OPENVINO: "No conversion rule found for operations: aten._fft_r2c.default",
-        OPENVINO_KERNEL: "Unsupported operation of type: ConvertLike name: mul/aten.mul.Tensor/ConvertLike",
-        OPENVINO_DETAILS: "aten.var.correction: Unexpected value of correction.",
-        ONNX: "No ONNX function found for aten._linalg_eigh.default. Failure message: none",
-        ONNXRUNTIME: "NOT_IMPLEMENTED: Could not find an implementation for Add(14) node 'add'",
-        DYNAMO: "a and b differ",
         "cannot open /home/me/.cache/x/model.bin at 0x7f00deadbeef": "cannot open model.bin at 0x…",
         "aten/mul and a/b stay": "aten/mul and a/b stay",
+        "it began well\nand then: not implemented": "and then: not implemented",
     }
     assert {text: first_cause(RuntimeError(text)) for text in expected} == expected
+
+
+def test_rules_add_up() -> None:
+    first = MessageRules(rewrites=(("a", "b"),), telling=("x",))
+    both = first + MessageRules(rewrites=(("b", "c"),), noise=("note",), telling=("y",))
+    assert first_cause(RuntimeError("note: y\nsaid y a\nsaid x a"), both) == "scid x c"
+    assert first_cause(RuntimeError("kept a"), first) == "kept b"
 
 
 def test_the_innermost_cause_counts() -> None:
@@ -80,10 +107,10 @@ def test_a_message_of_one_word_gets_its_type() -> None:
     assert first_cause(AssertionError()) == "AssertionError"
 
 
-@given(st.text(), st.text())
-def test_always_one_short_line(outer: str, inner: str) -> None:
+@given(st.text(), st.text(), st.sampled_from([NO_RULES, TORCH, ONNXRUNTIME_RULES]))
+def test_always_one_short_line(outer: str, inner: str, rules: MessageRules) -> None:
     error = RuntimeError(outer)
     error.__cause__ = ValueError(inner)
-    text = first_cause(error)
+    text = first_cause(error, rules)
     assert text and len(text) <= LIMIT and len(text.splitlines()) == 1
     assert "\x1b[" not in text

@@ -10,8 +10,8 @@ import pytest
 from mindgap.errors import PlatformUnavailable, UnknownPlatform
 from mindgap.platforms import registry
 from mindgap.platforms.config import Config
-from mindgap.platforms.eager import Eager
 from mindgap.platforms.registry import catalogue, load_adapter, resolve
+from mindgap.platforms.torch.eager import Eager
 from mindgap.records.platform import Limits, PlatformSpec
 
 DEVICES = ("cuda", "xpu", "hpu", "mps", "npu", "xla")
@@ -78,7 +78,9 @@ def test_limits_of_the_configuration_apply_to_built_in_platforms() -> None:
     assert all(spec.limits.cpu_s == 5 for spec in catalogue(config))
 
 
-@pytest.mark.parametrize("adapter", ["no_such_package:Class", "mindgap.platforms.eager:Missing", "os:getcwd", "json"])
+@pytest.mark.parametrize(
+    "adapter", ["no_such_package:Class", "mindgap.platforms.torch.eager:Missing", "os:getcwd", "json"]
+)
 def test_an_adapter_that_cannot_be_loaded_is_unavailable(adapter: str) -> None:
     with pytest.raises(PlatformUnavailable, match="platform mine cannot be loaded"):
         load_adapter(replace(resolve("eager"), name="mine", adapter=adapter))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from mindgap.bench.faults import MARK
-from mindgap.platforms.torch_run import named_outputs
+from mindgap.platforms.torch.torch_run import named_outputs
 from mindgap.program.build import build
 from mindgap.program.inputs import copy_of
 from mindgap.program.interpret import Executable

@@ -15,7 +15,7 @@ from mindgap.bench.small_programs import SmallProgram, small_program
 from mindgap.execution.pool import Pool
 from mindgap.platforms.registry import resolve
 from mindgap.platforms.running import run_here
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, leaves
 from mindgap.program.interpret import Executable
@@ -49,7 +49,7 @@ def measure(tell: Tell, programs: int = 2000, planted: int = 500) -> Measurement
         conclusion=f"{silent} findings where nothing is wrong (target: 0); recall "
         + ", ".join(f"{share} of {what}" for what, share in found.items())
         + " (target: >= 99% at 16 and more)",
-        versions=versions_of(),
+        versions=versions(),
     )
 
 

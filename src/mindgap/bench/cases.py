@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mindgap.bench.measurement import Measurement
 from mindgap.errors import MindgapError, UsageError
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.session.session import Session
 
 PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
@@ -88,7 +88,7 @@ def measure(tell: Callable[[str, str], None], folder: Path, only: Sequence[str] 
             + [f"  blame: {i.case} on {i.platform}: {i.blame}" for i in judged
                if i.blame_known and i.accepted and not i.blame_right]
         ),
-        versions=versions_of(),
+        versions=versions(),
     )  # fmt: skip
 
 

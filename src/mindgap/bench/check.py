@@ -8,7 +8,7 @@ import time
 import torch
 
 from mindgap.bench.measurement import Measurement
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.records.check import CheckResult
 from mindgap.session.session import DEFAULT_PLATFORMS, Session
 
@@ -56,7 +56,7 @@ def measure(rounds: int = 3) -> Measurement:
         rows=tuple(rows),
         conclusion=f"with warm workers a check costs {beyond:.2f} s beyond the runtimes "
         f"(target: under 2 s), {beyond / cold:.2f} of the cold check's {cold:.2f} s",
-        versions=versions_of(),
+        versions=versions(),
     )
 
 

@@ -12,7 +12,7 @@ from mindgap.bench.measurement import Measurement
 from mindgap.collect import build_corpus
 from mindgap.corpus.stats import summarise
 from mindgap.corpus.store import Status, Store
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 
 TRAINED: Final = "trained"
 """The library whose weights no seed gives."""
@@ -47,5 +47,5 @@ def measure(tell: Callable[[str, str], None], models: int = 40, jobs: int = 2) -
         f"{thousand:.1f} MB for 1,000 models with weights from a seed (target: 50), trained weights on top; "
         f"{stats.alive} of {stats.built} without a dead operator; "
         f"{len(stats.operators)} operators",
-        versions=versions_of(),
+        versions=versions(),
     )

@@ -17,7 +17,7 @@ from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.reader import Campaign
 from mindgap.errors import UsageError
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.records.memory import resident_mb
 from mindgap.variants.base import load_bases
 
@@ -62,7 +62,7 @@ def measure(tell: Callable[[str, str], None], directory: Path, variants: int = 1
         on=f"{len(bases)} programs of the smoke corpus, {os.cpu_count()} cores",
         rows=tuple(map(_row, parts)),
         conclusion="\n".join([_sentence(ending.campaign, rate, parts), *_findings(ending.campaign)]),
-        versions=versions_of(),
+        versions=versions(),
     )
 
 

@@ -16,7 +16,7 @@ from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.execution.parcel import Constants, open_parcel
 from mindgap.explanation.explain import explain_case
 from mindgap.platforms.registry import resolve
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.records.explanation import Explanation
 from mindgap.reduction.reducer import Budget
 from mindgap.session.session import Session
@@ -71,7 +71,7 @@ def measure(
         f"{budget_s:g} s for each reduction" + (f"; each case inside one of {', '.join(HOSTS)}" if within else ""),
         rows=tuple(table),
         conclusion="\n".join([_sentence(found), *map(_failure, filter(_failed, found))]),
-        versions=versions_of(),
+        versions=versions(),
     )
 
 

@@ -15,13 +15,13 @@ from typing import Any, Final
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageClock
-from mindgap.platforms.torch_run import Placement, TorchRun, own_program
+from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.torch.torch_run import Placement, TorchRun, own_program
 from mindgap.program.case import Case
 from mindgap.program.graph import Node
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Ran, Stage
 from mindgap.records.platform import PlatformSpec, Probe
-from mindgap.reduction.runtimes import Recipe
 
 MARK: Final = "planted:"
 
@@ -147,14 +147,14 @@ class Planted(Platform):
 
         return TorchRun(case, Placement(), Ran.PROGRAM, run)
 
-    @staticmethod
-    def reproducer(spec: PlatformSpec) -> Recipe | None:
+    @classmethod
+    def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         """A stand-in for the faulty platform: eager whose calls of one operator are spoilt."""
         fault = FAULTS.get(str(spec.options.get("fault")))
         if fault is None:
-            return None
+            return super().reproducer(spec)
         source = re.sub(r": (Call|Any)\b| -> Any", "", inspect.getsource(fault.spoil))
-        return Recipe(_STAND_IN.format(source=source, name=fault.name, op=spec.options["op"]))
+        return ReproducerText(_STAND_IN.format(source=source, name=fault.name, op=spec.options["op"]))
 
 
 _STAND_IN: Final = '''

@@ -23,7 +23,7 @@ from mindgap.execution.pool import Pool
 from mindgap.execution.pulse import cpu_seconds
 from mindgap.platforms.config import Config
 from mindgap.platforms.registry import resolve
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.records.memory import resident_mb
 from mindgap.variants.base import load_bases
 
@@ -82,7 +82,7 @@ def measure(tell: Callable[[str, str], None], variants: int = 400, seed: int = 0
         f"{cpu_ms:.0f} ms of CPU time a variant, enough for {2000 / cpu_ms:.0f}/s on two idle cores; "
         f"{100 * outside:.0f}% outside platforms and judges (target: at most 40%); two workers on two cores are "
         f"{scaling:.2f} times one on one (target: 1.8)",
-        versions=versions_of(),
+        versions=versions(),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from mindgap.bench.measurement import Measurement
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.verdicts import compare, elements
@@ -48,7 +48,7 @@ def measure(tell: Callable[[str, str], None], elements: int = ELEMENTS, chunk: i
         rows=(row,),
         conclusion=f"judged within {row['extra_mb']} MB extra (target for 2 GB: 1 GB); "
         f"the wrong element was {'found' if worst == f'output[{elements // 2}]' else 'NOT found'}",
-        versions=versions_of(),
+        versions=versions(),
     )
 
 

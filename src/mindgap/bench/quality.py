@@ -20,7 +20,7 @@ from mindgap.execution.pool import Pool
 from mindgap.explanation.explain import explain_case
 from mindgap.platforms.config import Config
 from mindgap.platforms.registry import resolve
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.program import ops
 from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, Ref
@@ -74,7 +74,7 @@ def measure(
         on=f"{len(rows)} faults in variants of the smoke corpus, seed {seed}; those that reach an output count",
         rows=tuple(table),
         conclusion="\n".join([_sentence(rows), *(f"  {_miss(row)}" for row in rows if _missed(row))]),
-        versions=versions_of(),
+        versions=versions(),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mindgap.bench.measurement import Measurement
 from mindgap.corpus.roundtrip import FORTY, roundtrip
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.records.source import Source
 
 
@@ -38,5 +38,5 @@ def measure(tell: Callable[[str, str], None]) -> Measurement:
         rows=tuple(rows),
         conclusion=f"{built} of {len(rows)} became programs; {exact} of {len(rows)} give the source's bits "
         f"({exact / len(rows):.0%})",
-        versions=versions_of(),
+        versions=versions(),
     )

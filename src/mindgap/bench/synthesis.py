@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from mindgap.bench.measurement import Measurement
 from mindgap.errors import UsageError
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.program import codec, ops
 from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, leaves, map_leaves
 from mindgap.program.interpret import Executable
@@ -74,7 +74,7 @@ def measure(
         rows=tuple({key: row[key] for key in ("what", "found", "target", "met")} for row in rows),
         conclusion=f"{len(met) - len(missed)} of {len(met)} targets met"
         + (f"; missed: {'; '.join(missed)}" if missed else ""),
-        versions=versions_of(),
+        versions=versions(),
     )
 
 

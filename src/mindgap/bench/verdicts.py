@@ -14,7 +14,7 @@ from mindgap.bench.small_programs import small_program
 from mindgap.corpus.export import export, prepare
 from mindgap.corpus.load import load
 from mindgap.corpus.shipped import Smoke
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.program.graph import Program, leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
@@ -64,7 +64,7 @@ def measure(tell: Callable[[str, str], None], rounds: int = 5) -> Measurement:
         f"{median(real):.1f}x; {smoke}x at the median of the smoke corpus (target: under 8x); {rows[-1]['noise']}x "
         "where a run takes a tenth of a millisecond and Python is all that it costs. A check makes none when every "
         "platform gives eager's bits",
-        versions=versions_of(),
+        versions=versions(),
     )
 
 

@@ -21,7 +21,7 @@ from mindgap.errors import UsageError
 from mindgap.execution.pool import Pool
 from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.registry import resolve
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.records.explanation import Explanation
 
 EXPLAIN_S: Final = 300.0
@@ -116,7 +116,7 @@ def _run(
     settings = config or load_config(None)
     specs = {name: resolve(name, settings) for name in plan.platforms}
     count = jobs or os.cpu_count() or 1
-    ledger.begin_run(versions_of(list(specs.values())))
+    ledger.begin_run(versions(specs.values()))
     workforce: Workforce = LocalWorkforce(pool, plan, specs, count)
     if cluster is not None:
         from mindgap.campaign.cluster import ClusterWorkforce

@@ -14,7 +14,7 @@ from mindgap.explanation.reproducer import write_reproducer
 from mindgap.platforms.config import Config
 from mindgap.platforms.probing import require
 from mindgap.platforms.registry import resolve
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.program.case import Case
 from mindgap.records.explanation import Explanation, Proof, Script
 from mindgap.records.files import write_whole
@@ -61,7 +61,7 @@ def explain_case(
     clock = _Clock(tell)
     version = _version(pool, spec)
     examiner = Examiner(pool, baseline or resolve("eager", config), spec, judge)
-    versions = versions_of([spec])
+    made_with = versions([spec])
     folder.mkdir(parents=True, exist_ok=True)
 
     clock.enter("confirm", spec.name)
@@ -72,7 +72,7 @@ def explain_case(
 
     clock.enter("reduce", spec.name)
     start, symptom = begin(examiner, witness, path, symptom)
-    journal = Journal(folder / JOURNAL, f"{start.key} {spec.name} {version} torch {versions['torch']}")
+    journal = Journal(folder / JOURNAL, f"{start.key} {spec.name} {version} torch {made_with['torch']}")
     asker = Asker(examiner, symptom, journal)
     reduction = reduce(start, asker, asker.values, budget, tell=lambda what: tell("reduce", what))
 
@@ -86,13 +86,13 @@ def explain_case(
     cause = find_cause(examiner, reduction.witness, proof, asker.symptom, layer)
 
     clock.enter("reproducer", "repro.py in a fresh process")
-    script = write_reproducer(folder, reduction.witness, proof, spec, versions)
-    write_whole(folder / ISSUE, issue_text(spec, version, reduction.witness, proof, cause, script, versions))
+    script = write_reproducer(folder, reduction.witness, proof, spec, made_with)
+    write_whole(folder / ISSUE, issue_text(spec, version, reduction.witness, proof, cause, script, made_with))
     shown = Script(script.path.name, script.reproduces, script.said)
     seconds = clock.close()
     return Explanation(
         name, spec.name, version, whole.verdict, path.steps, _culprits(path, reduction), not path.culprits, path.note,
-        cause, layer, _proof(proof, reduction, survived), shown, versions, seconds, examiner.trials, path.plain_runs,
+        cause, layer, _proof(proof, reduction, survived), shown, made_with, seconds, examiner.trials, path.plain_runs,
     )  # fmt: skip
 
 

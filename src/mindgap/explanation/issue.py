@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mindgap.explanation.code import write_code
 from mindgap.explanation.reproducer import Reproducer
+from mindgap.platforms.base import Platform
+from mindgap.platforms.registry import adapter_class
+from mindgap.program.case import Case
+from mindgap.records.explanation import Cause
 from mindgap.records.platform import PlatformSpec
-from mindgap.reduction.runtimes import recipe_for
-from mindgap.tracing.cause import Cause
 from mindgap.tracing.examine import Examination
 from mindgap.tracing.extract import is_access
-from mindgap.tracing.witness import Witness
 
 
 def issue_text(
     spec: PlatformSpec,
     version: str,
-    witness: Witness,
+    case: Case,
     proof: Examination,
     cause: Cause,
     reproducer: Reproducer,
     versions: Mapping[str, str],
 ) -> str:
     """Title, what happens, what should happen, the float64 evidence, the script and the versions."""
-    operators = [node.op.split(".")[1] for node in witness.program.nodes if not is_access(node)]
-    recipe = recipe_for(spec)
-    code = write_code(witness, as_module=False, returns_changed=False)
-    seen = [name for name in ("torch", *recipe.packages, "python", "system") if name in versions]
+    operators = [node.op.split(".")[1] for node in case.graph.nodes if not is_access(node)]
+    packages = (adapter_class(spec) or Platform).reproducer(spec).packages
+    code = write_code(case, as_module=False, returns_changed=False)
+    seen = [name for name in ("torch", *packages, "python", "system") if name in versions]
     remark = f" {cause.remark}." if cause.remark else ""
     lines = [
         f"# {spec.name}: {_title(proof, operators)}",
@@ -56,7 +57,7 @@ def issue_text(
         "",
         "## To reproduce",
         "",
-        "`python repro.py` (attached) needs only torch and the runtime; it exits with 1 while the difference exists.",
+        f"`python repro.py` (attached) needs {_needs(packages)}; it exits with 1 while the difference exists.",
         "",
         "## Versions",
         "",
@@ -65,6 +66,10 @@ def issue_text(
         "",
     ]
     return "\n".join(lines)
+
+
+def _needs(packages: Sequence[str]) -> str:
+    return "torch, the runtime and mindgap" if "mindgap" in packages else "only torch and the runtime"
 
 
 def _title(proof: Examination, operators: list[str]) -> str:

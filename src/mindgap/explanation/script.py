@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mindgap.explanation.code import Code, write_code
+from mindgap.platforms.base import Platform
+from mindgap.platforms.registry import adapter_class
+from mindgap.program.case import Case
 from mindgap.records.platform import PlatformSpec
-from mindgap.reduction.runtimes import recipe_for
 from mindgap.tracing.examine import Examination
-from mindgap.tracing.witness import Witness
 from mindgap.verdicts.elements import THRESHOLD
 
 DATA_FILE = "repro.pt"
@@ -25,22 +26,22 @@ class Script:
 
 
 def write_script(
-    witness: Witness, found: Examination, spec: PlatformSpec, versions: Mapping[str, str], exact: bool = False
+    case: Case, found: Examination, spec: PlatformSpec, versions: Mapping[str, str], exact: bool = False
 ) -> Script:
     """The script for a finding; `exact` writes operators by their own names."""
-    recipe = recipe_for(spec)
-    code = write_code(witness, as_module=recipe.exports, returns_changed=recipe.exports, exact=exact)
+    platform = (adapter_class(spec) or Platform).reproducer(spec)
+    code = write_code(case, as_module=platform.exports, returns_changed=platform.exports, exact=exact)
     values = found.eager.ok and found.candidate.ok
-    seen = {name: versions[name] for name in ("torch", *recipe.packages, "python", "system") if name in versions}
-    head = _docstring(found, seen) + "\n\n" + _imports(code, spec, recipe.text, values)
+    seen = {name: versions[name] for name in ("torch", *platform.packages, "python", "system") if name in versions}
+    head = _docstring(found, seen) + "\n\n" + _imports(code, spec, platform.text, values)
     parts = [
         head,
         code.function + ("\n\n\nmodel = Model()" if code.is_module else ""),
         f"def inputs():\n    return [{', '.join(code.inputs)}]",
         _AS_LIST,
-        recipe.text.strip(),
-        _running(code, recipe.exports),
-        _in_float64(code, recipe.exports) if values else "",
+        platform.text.strip(),
+        _running(code, platform.exports),
+        _in_float64(code, platform.exports) if values else "",
         _other_process(spec) if values and (spec.env or spec.python) else "",
         _compare(found) if values else _failures(spec),
         _main(bool(spec.env or spec.python)) if values else _MAIN_FAILURES.replace("PLATFORM", spec.name),
@@ -59,18 +60,18 @@ def _safe(text: str) -> str:
     return " ".join(text.split()).encode("ascii", "replace").decode().replace("\\", "/").replace('"', "'")
 
 
-def _imports(code: Code, spec: PlatformSpec, recipe: str, values: bool) -> str:
+def _imports(code: Code, spec: PlatformSpec, platform: str, values: bool) -> str:
     isolated = bool(spec.env or spec.python) or not values
     names = ["sys"]
     if isolated:
         names += ["os", "subprocess"]
     if isolated and values:
         names.append("tempfile")
-    if "copy." in recipe or (values and code.is_module):
+    if "copy." in platform or (values and code.is_module):
         names.append("copy")
     if code.data:
         names.append("pathlib")
-    used = code.function + recipe
+    used = code.function + platform
     names += [name for name in ("math", "operator") if f"{name}." in used]
     lines = [f"import {name}" for name in sorted(set(names))] + ["", "import torch"]
     if " F." in used or "(F." in used:
@@ -128,9 +129,7 @@ def _other_process(spec: PlatformSpec) -> str:
 
 def _compare(found: Examination) -> str:
     """What rounding explains was measured with random rounding noise; the script carries the result."""
-    spreads = [item.spread for item in (found.survey.outputs if found.survey else ()) if item.spread is not None]
-    spread = max((float(s.max()) for s in spreads if s.numel()), default=0.0)
-    return f'''ROUNDING = {spread:.3g}  # the most that random rounding noise moved a result
+    return f'''ROUNDING = {found.spread:.3g}  # the most that random rounding noise moved a result
 FACTOR = {THRESHOLD:g}  # so many times that, or last bits, are still rounding
 
 

@@ -1,4 +1,18 @@
-"""What every platform offers to the worker that hosts it."""
+"""What a platform is: everything about one runtime, in one class.
+
+    class Toy(Platform):
+        runtime = "toy"                       # names: toy, toy:DEVICE, toy@PROFILE
+        summary = "a runtime of my own"
+        packages = ("toy-runtime",)           # reported with every result
+        message_rules = MessageRules(noise=("toy: note",))
+
+        def probe(self): ...                  # can it be used here?
+        def prepare(self, case, clock): ...   # convert, compile, place: returns a Prepared
+
+Only these two methods, `runtime` and `summary` are needed. What else a runtime knows about itself has a default:
+its profiles, devices and options, how its errors read (`message_rules`, `status_of`), how a script without mindgap
+uses it (`reproducer`), and how to find the layer at fault (`rungs` and `knobs`, or `ladder`).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +25,9 @@ from typing import ClassVar
 
 import torch
 
+from mindgap.platforms.ladder import ONE_THREAD, Knob, Ladder, Rung
+from mindgap.platforms.messages import NO_RULES, MessageRules, first_cause
+from mindgap.platforms.reproducer import ReproducerText, with_mindgap
 from mindgap.program.case import Case
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
@@ -88,6 +105,16 @@ class Platform(ABC):
     """Options that a profile or mindgap.toml may set, each with its meaning."""
     runs_source: ClassVar[bool] = False
     """Whether it can run the user's own module; other runtimes need the exported program."""
+    compares_with_eager_of_its_device: ClassVar[bool] = False
+    """Whether it is torch.compile: then it is also compared with eager on the device that it compiles for."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Distributions whose versions matter to whoever reads a result."""
+    message_rules: ClassVar[MessageRules] = NO_RULES
+    """How to read its exceptions, on top of what holds for every runtime."""
+    rungs: ClassVar[tuple[Rung, ...]] = ()
+    """Parts of its work, from the least to all of it."""
+    knobs: ClassVar[tuple[Knob, ...]] = ()
+    """Settings that may restore agreement."""
 
     def __init__(self, spec: PlatformSpec) -> None:
         self.spec = spec
@@ -103,6 +130,31 @@ class Platform(ABC):
     def status_of(self, error: Exception, stage: Stage) -> Status:
         """What kind of failure an exception of this runtime is."""
         return status_of(error, stage)
+
+    def message_of(self, error: BaseException) -> str:
+        """The one line of an exception of this runtime that a person needs."""
+        return first_cause(error, self.message_rules)
+
+    @classmethod
+    def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
+        """How a script runs a model on this platform; by default with mindgap itself."""
+        return with_mindgap(spec)
+
+    @classmethod
+    def ladder(cls, spec: PlatformSpec) -> Ladder | None:
+        """How to find the layer at fault on this platform; None where there is nothing to try."""
+        knobs = (*cls.knobs, *thread_knobs(spec))
+        return Ladder(cls.rungs, knobs) if cls.rungs or knobs else None
+
+
+def threads_of(spec: PlatformSpec) -> int:
+    """Threads inside one operator: one unless the platform says otherwise, because their number changes bits."""
+    return int(str(spec.options.get("threads", 1)))
+
+
+def thread_knobs(spec: PlatformSpec) -> tuple[Knob, ...]:
+    """For a platform with several threads: one alone may agree."""
+    return (ONE_THREAD,) if threads_of(spec) > 1 else ()
 
 
 _UNSUPPORTED_WORDS = (

@@ -1,56 +1,67 @@
-"""The one line of an exception that a person needs."""
+"""The one line of an exception that a person needs.
+
+What holds for every runtime is here; each runtime adds its own `MessageRules` in its own folder.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 LIMIT: Final = 300
 """Characters of a message: what a table cell or a JUnit line can still show."""
 
-_REWRITES: Final = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07?|[\x00-\x1f\x7f]", ""),  # colours
-        (r"(?<![\w.:/])(?:/|[A-Za-z]:\\)(?:[\w.+@~-]+[/\\])+(?=[\w.+@~-])", ""),  # directories
-        (r"\b0x[0-9a-fA-F]{6,}", "0x…"),  # addresses, which change from run to run
-        (r"(?:kernel, )?\b[a-z0-9]{40,}[\w.]*:\d+, ", ""),  # where inductor keeps a kernel
-        (r"\[ONNXRuntimeError\] : \d+ : (\w+) : ", r"\1: "),
-        (r"<?OpOverload\(op='([\w.]+)', overload='(\w+)'\)>?", r"\1.\2"),
-        (r".*: got \w+\((['\"])(.*)\1\)$", r"\2"),  # dynamo quotes the real error in its explanation
-        (r"^(?:<class '[\w.]+'>: |--+ |Explanation: )", ""),
-    )
-)
-_NOISE: Final = re.compile(
-    r"Traceback \(most recent|File \"|During handling|The above exception|Set TORCH|You can suppress|"
-    r"from user code|Developer debug|Hint:|For more details|For even more|⬆|⬇|Context:|Exception from src/|"
-    r"Check '|If you believe|Please |To (?:avoid|fix)|#|\w+ when making fake tensor call|"
-    r"backend='\w+' raised|[\W_]*$|.*:$",
-    re.IGNORECASE,
-)
-"""Lines that say nothing of the fault: headings, advice, frames."""
 
-_DETAILED: Final = re.compile(r"-- (\S+) with a message:\n.*?OpConversionFailure:\n(?:\[[^\]]*\] )?([^\n]+)", re.DOTALL)
-"""OpenVINO's report of an operator that it knows and still could not convert."""
+@dataclass(frozen=True, slots=True)
+class MessageRules:
+    """How to read a runtime's exceptions; all patterns are regular expressions, and those of words ignore case."""
 
-_TELLING: Final = (
-    r"no conversion rule", r"no onnx function", r"unsupported operation", r"could not find an implementation",
-    r"type error: type", r"not[ _]implemented", r"not supported|unsupported", r"\berror: ",
+    summaries: tuple[tuple[str, str], ...] = ()
+    """Found anywhere in the message, across lines: the replacement stands for the whole message."""
+    rewrites: tuple[tuple[str, str], ...] = ()
+    """Replaced in each line, one after the other."""
+    noise: tuple[str, ...] = ()
+    """How lines begin that say nothing of the fault: headings, advice, frames."""
+    telling: tuple[str, ...] = ()
+    """What the line says that names the fault, best first; without one of them the first line counts."""
+
+    def __add__(self, other: MessageRules) -> MessageRules:
+        """Both sets of rules; where order matters those of `other` come last."""
+        return MessageRules(
+            self.summaries + other.summaries,
+            self.rewrites + other.rewrites,
+            self.noise + other.noise,
+            self.telling + other.telling,
+        )
+
+
+NO_RULES: Final = MessageRules()
+
+_REWRITES: Final = (
+    (r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07?|[\x00-\x1f\x7f]", ""),  # colours
+    (r"(?<![\w.:/])(?:/|[A-Za-z]:\\)(?:[\w.+@~-]+[/\\])+(?=[\w.+@~-])", ""),  # directories
+    (r"\b0x[0-9a-fA-F]{6,}", "0x…"),  # addresses, which change from run to run
+)
+_NOISE: Final = (
+    r"Traceback \(most recent", r'File "', r"During handling", r"The above exception", r"If you believe", r"Please ",
+    r"To (?:avoid|fix)", r"Hint:", r"[\W_]*$", r".*:$",
 )  # fmt: skip
-"""What a line says that names the fault, best first; otherwise the first line does."""
+_TELLING: Final = (r"not[ _]implemented", r"not supported|unsupported", r"\berror: ")
 
 
-def first_cause(error: BaseException) -> str:
+def first_cause(error: BaseException, rules: MessageRules = NO_RULES) -> str:
     """The innermost cause in one line, without machine paths, colours or advice."""
     cause = innermost(error)
-    detailed = _DETAILED.search(str(cause))
-    said = f"{detailed[1]}: {detailed[2]}" if detailed else str(cause)
-    lines = [_tidy(line) for line in said.splitlines()]
-    lines = [line for line in lines if line and not _NOISE.match(line)]
+    patterns = _compiled(rules)
+    said = patterns.summary(str(cause))
+    lines = [patterns.tidy(line) for line in said.splitlines()]
+    lines = [line for line in lines if line and not patterns.noise.match(line)]
     if not lines:
         return type(cause).__name__
-    hits = (line for words in _TELLING for line in lines if re.search(words, line, re.IGNORECASE))
+    hits = (line for words in patterns.telling for line in lines if words.search(line))
     line = next(hits, lines[0])
     text = line if " " in line else f"{type(cause).__name__}: {line}"  # KeyError: 'x'
     return text if len(text) <= LIMIT else text[: LIMIT - 1].rstrip() + "…"
@@ -70,8 +81,31 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = getattr(error, "inner_exception", None) or error.__cause__
 
 
-def _tidy(line: str) -> str:
-    line = " ".join(line.split())
-    for pattern, replacement in _REWRITES:
-        line = pattern.sub(replacement, line).strip()
-    return line
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    """Rules, compiled, together with those that hold for every runtime."""
+
+    summaries: tuple[tuple[re.Pattern[str], str], ...]
+    rewrites: tuple[tuple[re.Pattern[str], str], ...]
+    noise: re.Pattern[str]
+    telling: tuple[re.Pattern[str], ...]
+
+    def summary(self, message: str) -> str:
+        hits = ((pattern.search(message), template) for pattern, template in self.summaries)
+        return next((hit.expand(template) for hit, template in hits if hit is not None), message)
+
+    def tidy(self, line: str) -> str:
+        line = " ".join(line.split())
+        for pattern, replacement in self.rewrites:
+            line = pattern.sub(replacement, line).strip()
+        return line
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(rules: MessageRules) -> _Patterns:
+    return _Patterns(
+        tuple((re.compile(pattern, re.DOTALL), template) for pattern, template in rules.summaries),
+        tuple((re.compile(pattern), replacement) for pattern, replacement in (*_REWRITES, *rules.rewrites)),
+        re.compile("|".join((*_NOISE, *rules.noise)), re.IGNORECASE),
+        tuple(re.compile(words, re.IGNORECASE) for words in (*rules.telling, *_TELLING)),
+    )

@@ -10,10 +10,13 @@ import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
 from mindgap.platforms.exported import ExportedRun, by_placeholder, export, from_bits, quiet, to_numpy
+from mindgap.platforms.messages import MessageRules
 from mindgap.platforms.probing import guarded, working
+from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
-from mindgap.records.platform import Probe
+from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES
 
 ELEMENT_TYPES: Final = {
@@ -40,6 +43,16 @@ class OpenVino(Platform):
         "precision": "the precision of inference: f32 (the default), bf16 or f16",
         "threads": "threads of one inference (1)",
     }
+    packages = ("openvino",)
+    message_rules = TORCH + MessageRules(
+        summaries=(
+            # An operator that it knows and still could not convert.
+            (r"-- (\S+) with a message:\n.*?OpConversionFailure:\n(?:\[[^\]]*\] )?([^\n]+)", r"\1: \2"),
+        ),
+        rewrites=((r"^--+ ", ""),),
+        noise=(r"Exception from src/", r"Check '"),
+        telling=(r"no conversion rule", r"unsupported operation"),
+    )
 
     def probe(self) -> Probe:
         def ask() -> Probe:
@@ -67,17 +80,18 @@ class OpenVino(Platform):
 
         return ExportedRun(case, exported, infer)
 
+    @classmethod
+    def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
+        text = _SCRIPT.format(device=_device(spec), settings=_properties(spec))
+        return ReproducerText(text, exports=True, packages=cls.packages)
+
     @property
     def device(self) -> str:
-        return self.spec.device or "CPU"
+        return _device(self.spec)
 
     @property
     def properties(self) -> dict[str, object]:
-        # Without the hint a processor with bfloat16 units would compute float32 programs in bfloat16.
-        found: dict[str, object] = {"INFERENCE_PRECISION_HINT": self.spec.options.get("precision", "f32")}
-        if self.device == "CPU":
-            found["INFERENCE_NUM_THREADS"] = self.spec.options.get("threads", 1)
-        return found
+        return _properties(self.spec)
 
     def adds(self, core: Any, dtype: str) -> bool:
         """Whether 1 + 1 is right with this element type."""
@@ -90,6 +104,31 @@ class OpenVino(Platform):
         (total,) = _run(compiled, [torch.ones(2).to(DTYPES[dtype])])
         right = total.dtype is DTYPES[dtype]
         return right and bool((total.to(torch.float64) == (1 if dtype == "bool" else 2)).all())
+
+
+def _device(spec: PlatformSpec) -> str:
+    return spec.device or "CPU"
+
+
+def _properties(spec: PlatformSpec) -> dict[str, object]:
+    # Without the hint a processor with bfloat16 units would compute float32 programs in bfloat16.
+    found: dict[str, object] = {"INFERENCE_PRECISION_HINT": spec.options.get("precision", "f32")}
+    if _device(spec) == "CPU":
+        found["INFERENCE_NUM_THREADS"] = spec.options.get("threads", 1)
+    return found
+
+
+_SCRIPT: Final = """
+def on_platform(model, inputs):
+    import openvino
+
+    exported = torch.export.export(model, tuple(inputs), strict=False)
+    compiled = openvino.Core().compile_model(openvino.convert_model(exported), "{device}", {settings})
+    given = dict(zip(exported.graph_signature.user_inputs, inputs))  # inputs that nothing reads are dropped
+    feeds = [given[name] for port in compiled.inputs for name in port.names if name in given]
+    result = compiled([x.contiguous().numpy() for x in feeds])
+    return [torch.as_tensor(result[i]) for i in range(len(compiled.outputs))]
+"""
 
 
 def import_quietly() -> ModuleType:

@@ -96,11 +96,32 @@ def load_adapter(spec: PlatformSpec) -> Platform:
         ) from error
 
 
+def adapter_class(spec: PlatformSpec) -> type[Platform] | None:
+    """The adapter class of a platform; None where only another interpreter can import it.
+
+    Ask `adapter_class(spec) or Platform`: the base class answers for a runtime that is not known here.
+    """
+    module, _, attribute = spec.adapter.partition(":")
+    try:
+        cls = getattr(importlib.import_module(module), attribute)
+    except Exception:  # somebody else's module may raise anything
+        return None
+    return cls if inspect.isclass(cls) and issubclass(cls, Platform) else None
+
+
+def eager_of(spec: PlatformSpec) -> str | None:
+    """The name of eager on the device that a platform compiles for; None for one that is not torch.compile."""
+    cls = adapter_class(spec)
+    if cls is None or not cls.compares_with_eager_of_its_device:
+        return None
+    return str(Name("eager", spec.device))
+
+
 @functools.cache
 def runtimes() -> dict[str, type[Platform]]:
-    """Adapters by runtime: those of this package first, then those of other packages."""
+    """Adapters by runtime: those of this package and its folders first, then those of other packages."""
     found: dict[str, type[Platform]] = {}
-    for info in pkgutil.iter_modules(mindgap.platforms.__path__, "mindgap.platforms."):
+    for info in pkgutil.walk_packages(mindgap.platforms.__path__, "mindgap.platforms."):
         for cls in _adapters_in(importlib.import_module(info.name)):
             found[cls.runtime] = cls
     for cls in _entry_point_adapters():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,7 @@ from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel
 from mindgap.execution.pool import KILLED_TRIES, Pool
 from mindgap.execution.process import Death
 from mindgap.execution.tasks import Worker, find, stream_task
-from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
-from mindgap.platforms.messages import first_cause
+from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, threads_of
 from mindgap.program.case import Case
 from mindgap.records.memory import collect_seldom
 from mindgap.records.outcome import Outcome, Stage, Status
@@ -36,6 +36,8 @@ class RunCases:
     """More than one also tells whether the platform agrees with itself."""
     program_only: bool = True
     """Whether the exported program runs even where the user's own code could."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """For this request only, on top of the platform's own options."""
 
 
 @stream_task
@@ -43,12 +45,37 @@ def run_cases(worker: Worker, request: RunCases) -> Iterator[Outcome]:
     """Each outcome is reported when it is there, so that a death costs only the case at hand."""
     collect_seldom()
     for parcel, file in zip(request.cases, request.files):
-        yield run_case(worker, parcel, Path(file), request.runs, request.program_only)
+        yield run_case(worker, parcel, Path(file), request.runs, request.program_only, request.options)
 
 
-def run_case(worker: Worker, parcel: Parcel, file: Path, runs: int, program_only: bool) -> Outcome:
+def run_case(
+    worker: Worker,
+    parcel: Parcel,
+    file: Path,
+    runs: int,
+    program_only: bool,
+    options: Mapping[str, Any] | None = None,
+) -> Outcome:
     """What this worker's platform does with one case; its outputs go to a file."""
-    platform: Platform = worker.platform
+    with _set_up(worker.platform, options or {}) as platform:
+        return _outcome(worker, platform, parcel, file, runs, program_only)
+
+
+@contextlib.contextmanager
+def _set_up(platform: Platform, options: Mapping[str, Any]) -> Iterator[Platform]:
+    """The platform with other options, in the same warm process; afterwards everything is as before."""
+    if not options:
+        yield platform
+        return
+    spec = replace(platform.spec, options={**platform.spec.options, **options})
+    torch.set_num_threads(threads_of(spec))
+    try:
+        yield type(platform)(spec)
+    finally:
+        torch.set_num_threads(threads_of(platform.spec))
+
+
+def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, runs: int, program_only: bool) -> Outcome:
     clock = StageClock(worker.reach)
     try:
         case, fallback = _opened(platform, parcel, worker.keep(Constants), program_only, clock)
@@ -62,7 +89,7 @@ def run_case(worker: Worker, parcel: Parcel, file: Path, runs: int, program_only
         raise
     except Exception as error:
         sys.stderr.write(traceback.format_exc())  # the whole story goes to the log
-        message = str(error) if isinstance(error, MindgapError) else first_cause(error)
+        message = str(error) if isinstance(error, MindgapError) else platform.message_of(error)
         status = platform.status_of(error, clock.current)
         return Outcome(platform.spec.name, status, clock.current, message, seconds=clock.seconds)
     return Outcome(
@@ -94,7 +121,7 @@ def _opened(
             except Exception as error:
                 if case.program is None:
                     raise
-                reason = f"ran the program, because the source cannot be loaded here: {first_cause(error)}"
+                reason = f"ran the program, because the source cannot be loaded here: {platform.message_of(error)}"
     with clock(Stage.EXPORT):
         if case.program is None:
             raise StageFailure(Status.UNSUPPORTED, case.export_failure or "the model was not exported")
@@ -118,9 +145,12 @@ def run(
     on_stage: Callable[[Stage], None] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """What a platform does with one case, asked from the parent; the outputs lie in a file."""
+    """What a platform does with one case, asked from the parent; the outputs lie in a file.
+
+    `options` hold for this request only, on top of the platform's own.
+    """
     file = pool.scratch.new_file("outputs")
-    request = RunCases((parcel,), (str(file),), runs, program_only)
+    request = RunCases((parcel,), (str(file),), runs, program_only, options or {})
     found: list[Outcome] = []
     for _ in range(KILLED_TRIES):
         death = pool.ask(spec, run_cases, request, on_stage, found.append)
@@ -133,11 +163,13 @@ def run(
     return died(spec.name, death)
 
 
-def run_here(pool: Pool, spec: PlatformSpec, case: Case, runs: int = 1) -> Outcome:
+def run_here(
+    pool: Pool, spec: PlatformSpec, case: Case, runs: int = 1, options: Mapping[str, Any] | None = None
+) -> Outcome:
     """The same for a case in this process; its outputs are in memory."""
     path = pool.scratch.new_file("case")
     try:
-        outcome = run(pool, spec, make_parcel(case, path), runs)
+        outcome = run(pool, spec, make_parcel(case, path), runs, options=options)
         return arena.discarded(arena.opened(outcome))
     finally:
         path.unlink(missing_ok=True)
@@ -151,5 +183,3 @@ def died(platform: str, death: Death) -> Outcome:
 def same_results(first: Outcome, second: Outcome) -> bool:
     """Whether both ran and gave the same bits."""
     return first.ok and second.ok and first.digest == second.digest
-
-

@@ -30,7 +30,7 @@ from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.probing import probe, require
 from mindgap.platforms.registry import catalogue, resolve
 from mindgap.platforms.running import run
-from mindgap.platforms.versions import versions_of
+from mindgap.platforms.versions import versions
 from mindgap.records.check import CheckResult, PlatformResult
 from mindgap.records.explanation import Explanation
 from mindgap.records.outcome import Outcome, Ran
@@ -119,7 +119,7 @@ class Session:
             export_failure=parcel.export_failure,
             program_exact=_exact(eager, eager_program),
             reference=judged.reference,
-            versions=versions_of(specs),
+            versions=versions(specs),
             seconds=time.perf_counter() - start,
         )
 

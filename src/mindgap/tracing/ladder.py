@@ -1,138 +1,144 @@
-"""Which layer of a compiler or exporter brings a difference in, and which switch removes it."""
+"""Climbing a platform's ladder: which layer brings a difference in, and which setting removes it.
+
+The platform says what there is to try (`platforms.ladder`); here it is tried, on the smallest case. Every rung and
+knob is an examination like any other, with options that hold for that one request.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from typing import Any
 
-from mindgap.execution.pool import Pool
-from mindgap.platforms.names import parse_name
-from mindgap.records.outcome import Outcome
+from mindgap.errors import PlatformUnavailable, UnknownPlatform
+from mindgap.platforms.base import Platform
+from mindgap.platforms.ladder import Knob, Ladder, Rung
+from mindgap.platforms.registry import adapter_class
+from mindgap.program.case import Case
+from mindgap.records.explanation import Layer
 from mindgap.records.platform import PlatformSpec
-from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing.examine import Examination, Examiner, Symptom
-from mindgap.tracing.rungs import LAYERS, SEPARATOR, SWITCHES
-from mindgap.tracing.witness import Witness
-from mindgap.verdicts.judge import judge
-
-_SAYS = {
-    "dynamo": "TorchDynamo's graph on eager kernels already differs",
-    "aot": "AOT Autograd (functionalisation) brings it in",
-    "decomposition": "inductor's decompositions on eager kernels already differ",
-    "inductor": "inductor's lowering or code generation brings it in: its decompositions on eager kernels agree, and "
-    "no switch helps",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Ladder:
-    """The layer, and what it took to know it."""
-
-    layer: str
-    sentence: str
-    cause: str = ""
-    """The kind of cause that the layer stands for, if it stands for one."""
-    rungs: tuple[tuple[str, str], ...] = ()
-    """What was run, and what became of it there."""
-    restoring: tuple[str, ...] = ()
-    """Switches that restore agreement."""
-
 
 Resolve = Callable[[str], PlatformSpec]
 
 
-def climb(examiner: Examiner, witness: Witness, found: Examination, resolve: Resolve) -> Ladder | None:
-    """The ladder of the platform's runtime; None where it has none."""
-    symptom = found.symptom
-    parsed = parse_name(examiner.platform.name)
-    if symptom is None or parsed is None:
+class Answer(str, Enum):
+    """What a rung or a knob showed."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    OTHERWISE = "differs in another way"
+    NOT_JUDGED = "cannot be judged"
+    NOT_RUN = "did not run"
+
+
+def climb(examiner: Examiner, case: Case, found: Examination, resolve: Resolve) -> Layer | None:
+    """What the ladder of the platform says about a difference; None where there is nothing to try."""
+    ladder = (adapter_class(examiner.platform) or Platform).ladder(examiner.platform)
+    if found.symptom is None or ladder is None:
         return None
-    if parsed.runtime == "inductor" and symptom.candidate_runs:
-        return _torch_compile(examiner, witness, found)
-    if parsed.runtime == "onnxruntime":
-        return _onnx(examiner.pool, examiner.baseline, witness, symptom, resolve)
-    return _threads(examiner, witness, symptom)
+    return _conclude(ladder, _Trials(examiner, case, found.symptom, resolve))
 
 
-def _threads(examiner: Examiner, witness: Witness, symptom: Symptom) -> Ladder | None:
-    """For a platform that was given several threads: whether one alone agrees."""
-    spec = examiner.platform
-    if int(str(spec.options.get("threads", 1))) == 1:
-        return None
-    alone = replace(spec, name=f"{spec.name} with one thread", options={**spec.options, "threads": 1})
-    found = Examiner(examiner.pool, examiner.baseline, alone).examine(witness)
-    examiner.pool.retire(alone)
-    differs = found.symptom is not None and symptom.fits(found.symptom, exactly=False)
-    rungs = (("one thread", _word(differs)),)
-    if differs:
-        return Ladder("", "one thread alone differs as well", "", rungs)
-    return Ladder("threads", "one thread alone agrees", "instruction scheduling", rungs, ("it runs with one thread",))
+def _conclude(ladder: Ladder, trials: _Trials) -> Layer:
+    reached, open_below = _first_that_differs(ladder.rungs, trials)
+    unsure = bool(open_below) or reached is None
+    # Knobs are settings of the whole runtime: when a part of it differs already, only a known answer counts.
+    asked = ladder.knobs if unsure or reached is None or reached.is_whole else trials.known(ladder.knobs)
+    helping = [knob for knob in asked if trials.answer(knob.name, knob.options) is Answer.AGREES]
+
+    def climbed(layer: str, sentence: str, cause: str = "") -> Layer:
+        return Layer(layer, sentence, cause, trials.seen(), tuple(knob.restores for knob in helping))
+
+    exact = next((knob for knob in helping if reached is None or knob.layer != reached.layer), None)
+    if exact is not None:
+        return climbed(exact.layer, f"it comes from {exact.layer}: with {exact.name} it agrees", exact.cause)
+    if open_below and reached is not None:
+        return climbed("", _undecided(open_below, reached, trials))
+    if reached is not None:
+        no_switch = "; no switch helps" if asked and not helping else ""
+        return climbed(reached.layer, reached.says + no_switch, reached.cause)
+    what = _listed([knob.name for knob in ladder.knobs])
+    return climbed("", f"it differs with {what} as well" if what else "no part of the runtime alone shows it")
 
 
-def _torch_compile(examiner: Examiner, witness: Witness, found: Examination) -> Ladder | None:
-    spec = replace(examiner.platform, name=f"{examiner.platform.name} rungs", adapter="mindgap.tracing.rungs:Rungs")
-    outcome = examiner.run(spec, witness)
-    examiner.pool.retire(spec)
-    if not outcome.ok:
-        return None
-    answers: dict[str, bool | None] = {}
-    for rung in (*LAYERS, *SWITCHES):
-        prefix = f"{rung.name}{SEPARATOR}"
-        outputs = tuple(
-            NamedTensor(item.name.removeprefix(prefix), item.tensor, item.stride)
-            for item in outcome.outputs
-            if item.name.startswith(prefix)
-        )
-        answers[rung.name] = _differs(found, replace(outcome, outputs=outputs)) if outputs else None
-    layer = next((rung.name for rung in LAYERS if answers[rung.name]), "")
-    if not layer:
-        return None
-    rungs = tuple((name, _word(answer)) for name, answer in answers.items())
-    helping = [switch for switch in SWITCHES if layer == "inductor" and answers[switch.name] is False]
-    restoring = tuple(f"inductor runs with {switch.name}" for switch in helping)
-    if helping:
-        text = f"inductor's {helping[0].layer} brings it in: with {helping[0].name} it agrees"
-        return Ladder(helping[0].layer, text, "", rungs, restoring)
-    return Ladder(layer, _SAYS[layer], "decomposition" if layer == "decomposition" else "", rungs)
+def _first_that_differs(rungs: Sequence[Rung], trials: _Trials) -> tuple[Rung | None, list[Rung]]:
+    """That rung, and those right below it of which nobody knows whether they differ."""
+    unknown: list[Rung] = []
+    for rung in rungs:
+        answer = Answer.DIFFERS if rung.is_whole else trials.answer(rung.name, rung.options, rung.platform)
+        trials.note(rung.name, answer)
+        if answer is Answer.DIFFERS:
+            return rung, [other for other in unknown if other.layer != rung.layer]
+        unknown = [] if answer is Answer.AGREES else [*unknown, rung]
+    return None, unknown
 
 
-def _differs(found: Examination, outcome: Outcome) -> bool:
-    verdict = judge(found.eager, [outcome], found.survey)[outcome.platform].verdict
-    return verdict.conclusion is Conclusion.DIVERGES
+def _undecided(below: Sequence[Rung], reached: Rung, trials: _Trials) -> str:
+    told = dict(trials.seen())
+    why = _listed([f"{rung.name} {told[rung.name]}" for rung in below])
+    layers = dict.fromkeys(rung.layer for rung in (*below, reached))
+    return f"{why}, so {_listed(list(layers))} cannot be told apart"
 
 
-def _onnx(pool: Pool, baseline: PlatformSpec, witness: Witness, symptom: Symptom, resolve: Resolve) -> Ladder:
-    """The standard's own implementation as the arbiter between the exporter and the runtime."""
-    answers: dict[str, bool | None] = {}
-    for name in ("onnx-reference", "onnxruntime@noopt"):
-        other = Examiner(pool, baseline, resolve(name)).examine(witness)
-        ran = other.candidate.ok or not symptom.candidate_runs
-        answers[name] = None if not ran else other.symptom is not None and symptom.fits(other.symptom, exactly=False)
-    rungs = tuple((name, _word(answer)) for name, answer in answers.items())
-    restoring = ("onnxruntime runs without graph optimisations",) if answers["onnxruntime@noopt"] is False else ()
-    if answers["onnx-reference"]:
-        text = "onnx-reference, the standard's own implementation, gives the same result: the exported model is wrong"
-        return Ladder("exporter", text, "exporter semantics", rungs, restoring)
-    if answers["onnxruntime@noopt"] is False:
-        level = _first_level(pool, baseline, witness, symptom, resolve("onnxruntime"))
-        text = f"graph optimisations of level {level} bring it in; without any ONNX Runtime agrees"
-        return Ladder("optimiser", text, "", (*rungs, (f"optimisations up to {level}", _word(True))), restoring)
-    if answers["onnx-reference"] is None:
-        return Ladder("", "onnx-reference cannot run it, so exporter and runtime cannot be told apart", "", rungs)
-    return Ladder("runtime", "onnx-reference agrees with eager: the exported model is right", "", rungs)
+def _listed(items: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
 
 
-def _first_level(pool: Pool, baseline: PlatformSpec, witness: Witness, symptom: Symptom, runtime: PlatformSpec) -> str:
-    """The lowest level of graph optimisation that shows it."""
-    for level in ("basic", "extended"):
-        limited = replace(runtime, name=f"onnxruntime {level}", options={**runtime.options, "optimisation": level})
-        found = Examiner(pool, baseline, limited).examine(witness)
-        pool.retire(limited)
-        if found.symptom is not None and symptom.fits(found.symptom, exactly=False):
-            return level
-    return "all"
+class _Trials:
+    """Asks the examiner, each question once, and remembers the answers in order."""
+
+    def __init__(self, examiner: Examiner, case: Case, symptom: Symptom, resolve: Resolve) -> None:
+        self._examiner = examiner
+        self._case = case
+        self._symptom = symptom
+        self._resolve = resolve
+        self._answers: dict[str, Answer] = {}
+        self._told: dict[str, Answer] = {}
+
+    def answer(self, name: str, options: Mapping[str, Any], platform: str | None = None) -> Answer:
+        """What the same case shows with these options, or on another platform."""
+        key = _key(options, platform)
+        if key not in self._answers:
+            self._answers[key] = self._asked(options, platform)
+            self.note(name, self._answers[key])
+        return self._answers[key]
+
+    def known(self, knobs: Sequence[Knob]) -> tuple[Knob, ...]:
+        """Those knobs that a rung has answered already."""
+        return tuple(knob for knob in knobs if _key(knob.options, None) in self._answers)
+
+    def note(self, name: str, answer: Answer) -> None:
+        self._told[name] = answer
+
+    def seen(self) -> tuple[tuple[str, str], ...]:
+        """What was tried, with the answers in words."""
+        return tuple((name, answer.value) for name, answer in self._told.items())
+
+    def _asked(self, options: Mapping[str, Any], platform: str | None) -> Answer:
+        try:
+            other = None if platform is None else _beside(self._examiner.platform, self._resolve(platform))
+            seen = self._examiner.examine(self._case, options=options, platform=other)
+        except (PlatformUnavailable, UnknownPlatform):
+            return Answer.NOT_RUN
+        if seen.symptom is None:
+            unclear = seen.verdict.conclusion in (Conclusion.UNSTABLE, Conclusion.UNJUDGED)
+            return Answer.NOT_JUDGED if unclear else Answer.AGREES
+        if self._symptom.fits(seen.symptom, exactly=False):
+            return Answer.DIFFERS
+        return Answer.NOT_RUN if self._symptom.candidate_runs and not seen.candidate.ok else Answer.OTHERWISE
 
 
-def _word(answer: bool | None) -> str:
-    return "did not run" if answer is None else "differs" if answer else "agrees"
+def _key(options: Mapping[str, Any], platform: str | None) -> str:
+    return repr((platform, sorted(options.items())))
+
+
+def _beside(spec: PlatformSpec, other: PlatformSpec) -> PlatformSpec:
+    """The other platform in the interpreter and environment of this one: the packages of both are the same."""
+    if spec.python is None and not spec.env:
+        return other
+    name, env = f"{other.name} beside {spec.name}", {**spec.env, **other.env}
+    return replace(other, name=name, python=spec.python, env=env, limits=spec.limits)

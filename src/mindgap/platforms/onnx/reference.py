@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -11,11 +11,21 @@ import torch
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, status_of
 from mindgap.platforms.exported import ExportedRun, from_bits, quiet, to_numpy
 from mindgap.platforms.messages import first_cause
-from mindgap.platforms.onnx_export import ELEMENT_TYPES, INSTALL, add_model, export_onnx, require_exporter
+from mindgap.platforms.onnx.export import (
+    ELEMENT_TYPES,
+    INSTALL,
+    PACKAGES,
+    TO_ONNX,
+    add_model,
+    export_onnx,
+    require_exporter,
+)
+from mindgap.platforms.onnx.messages import EXPORTER
 from mindgap.platforms.probing import guarded, working
+from mindgap.platforms.reproducer import ReproducerText
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
-from mindgap.records.platform import Probe
+from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES
 
 
@@ -25,6 +35,8 @@ class OnnxReference(Platform):
     runtime = "onnx-reference"
     summary = "ONNX reference implementation"
     install = INSTALL
+    packages = PACKAGES
+    message_rules = EXPORTER
 
     def probe(self) -> Probe:
         def ask() -> Probe:
@@ -47,6 +59,21 @@ class OnnxReference(Platform):
 
         return ExportedRun(case, model.export, infer, model)
 
+    @classmethod
+    def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
+        return ReproducerText(TO_ONNX + _SCRIPT, exports=True, packages=cls.packages)
+
+
+_SCRIPT: Final = """
+
+def on_platform(model, inputs):
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(to_onnx(model, inputs))
+    feeds = dict(zip(evaluator.input_names, [x.contiguous().numpy() for x in inputs]))
+    return [torch.as_tensor(result) for result in evaluator.run(None, feeds)]
+"""
+
 
 def _run(evaluator: Any, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     arrays = {name: _to_array(tensor) for name, tensor in feeds.items()}
@@ -68,7 +95,7 @@ def _explained(error: Exception) -> StageFailure:
         status = Status.ERROR
     owners: list[Any] = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
     nodes = [owner.onnx_node.op_type for owner in owners if hasattr(owner, "onnx_node")]
-    return StageFailure(status, ": ".join([*nodes[-1:], first_cause(error)]))
+    return StageFailure(status, ": ".join([*nodes[-1:], first_cause(error, EXPORTER)]))
 
 
 def _to_array(tensor: torch.Tensor) -> Any:

@@ -7,18 +7,23 @@ import shutil
 import sys
 import traceback
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 
-from mindgap.platforms.base import Prepared, StageClock, StageFailure, status_of
-from mindgap.platforms.devices import DEVICES
-from mindgap.platforms.eager import probe_device
-from mindgap.platforms.messages import first_cause
+from mindgap.platforms.base import Prepared, StageClock, StageFailure, status_of, thread_knobs
+from mindgap.platforms.ladder import Ladder
 from mindgap.platforms.probing import guarded
-from mindgap.platforms.torch_run import (
+from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.torch.devices import DEVICES, Device
+from mindgap.platforms.torch.eager import probe_device
+from mindgap.platforms.torch.layers import knobs_for, rungs_to
+from mindgap.platforms.torch.script import on_torch
+from mindgap.platforms.torch.torch_run import (
+    Call,
     Placement,
     State,
     TorchPlatform,
@@ -30,7 +35,7 @@ from mindgap.platforms.torch_run import (
 from mindgap.program.case import Case
 from mindgap.program.convert import to_graph_module
 from mindgap.records.outcome import Ran, Stage, Status
-from mindgap.records.platform import Probe
+from mindgap.records.platform import PlatformSpec, Probe
 
 
 class CompiledPlatform(TorchPlatform):
@@ -40,11 +45,14 @@ class CompiledPlatform(TorchPlatform):
         "backend": "another torch.compile backend",
         "mode": "torch.compile's mode",
         "dynamic": "torch.compile's dynamic: true, false, or automatic when not set",
+        "inductor": 'switches of torch._inductor.config: { "cpp.simdlen" = 0 }',
     }
+    compares_with_eager_of_its_device = True
 
+    @classmethod
     @abstractmethod
-    def backend(self, placement: Placement) -> str:
-        """The name that torch.compile knows it by."""
+    def backend(cls, kind: Device) -> str:
+        """The name that torch.compile knows it by on a kind of device."""
 
     def probe(self) -> Probe:
         return guarded(lambda: probe_device(self))
@@ -59,7 +67,7 @@ class CompiledPlatform(TorchPlatform):
                 model = model if placement.device is None else model.to(placement.device)
         with clock(Stage.COMPILE):
             compiled = self.compile(model, placement)
-            call = call_with(case, compiled) if ran is Ran.SOURCE else lambda tensors: compiled(*tensors)
+            call = self.settings(call_with(case, compiled) if ran is Ran.SOURCE else lambda given: compiled(*given))
             # A program works on copies of the constants that it writes to: it has no state.
             prepared = TorchRun(case, placement, ran, call, State(model if ran is Ran.SOURCE else None))
             call_first(prepared, case, placement, clock)
@@ -74,9 +82,37 @@ class CompiledPlatform(TorchPlatform):
         inductor.compile_threads = 1  # no pool of processes that outlives the request
         torch.compiler.reset()
         counters.clear()
-        backend = self.spec.options.get("backend", self.backend(placement))
-        chosen = {key: self.spec.options[key] for key in ("mode", "dynamic") if key in self.spec.options}
-        return torch.compile(model, backend=backend, **chosen)  # type: ignore[call-overload]
+        backend = self.spec.options.get("backend") or self.backend(placement.kind)
+        return torch.compile(model, backend=backend, **_chosen(self.spec))  # type: ignore[call-overload]
+
+    def settings(self, call: Call) -> Call:
+        """The call under the switches of inductor that this platform sets."""
+        from torch._inductor import config
+
+        switches = _switches(self.spec)
+        unknown = [name for name in switches if not _exists(config, name)]
+        if unknown:
+            raise StageFailure(Status.UNSUPPORTED, f"inductor has no switch {unknown[0]} in torch {torch.__version__}")
+
+        def run(tensors: Sequence[torch.Tensor]) -> Any:
+            with config.patch(switches):
+                return call(tensors)
+
+        return run if switches else call
+
+    @classmethod
+    def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
+        backend = spec.options.get("backend") or cls.backend(cls.kind_of(spec))
+        chosen = {"backend": backend, **_chosen(spec)}
+        call = f"torch.compile(model, {', '.join(f'{key}={value!r}' for key, value in chosen.items())})"
+        switches = _switches(spec)
+        return on_torch(spec, call, [f"torch._inductor.config.patch({switches!r})"] if switches else [])
+
+    @classmethod
+    def ladder(cls, spec: PlatformSpec) -> Ladder:
+        backend = str(spec.options.get("backend") or cls.backend(cls.kind_of(spec)))
+        knobs = knobs_for(spec) if backend == "inductor" else ()
+        return Ladder(rungs_to(backend), (*knobs, *thread_knobs(spec)))
 
     def status_of(self, error: Exception, stage: Stage) -> Status:
         """Dynamo's messages hold pages of advice, whose words say nothing: judge by the cause."""
@@ -84,7 +120,7 @@ class CompiledPlatform(TorchPlatform):
             return status_of(error, stage)
         if "NotImplementedError" in str(error) or type(error).__name__ == "Unsupported":
             return Status.UNSUPPORTED
-        status = status_of(RuntimeError(first_cause(error)), stage)
+        status = status_of(RuntimeError(self.message_of(error)), stage)
         # Propagation with fake tensors refuses what eager would refuse: the values never got that far.
         refused = type(error).__name__ == "TorchRuntimeError" and status is Status.ERROR
         return Status.REJECTED if refused else status
@@ -97,7 +133,8 @@ class AotEager(CompiledPlatform):
     summary = "torch.compile without code generation"
     install = "pip install torch"
 
-    def backend(self, placement: Placement) -> str:
+    @classmethod
+    def backend(cls, kind: Device) -> str:
         return "aot_eager"
 
 
@@ -107,10 +144,12 @@ class Inductor(CompiledPlatform):
     runtime = "inductor"
     summary = "torch.compile"
     install = "apt-get install g++"
+    packages = (*TorchPlatform.packages, "triton")
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
 
-    def backend(self, placement: Placement) -> str:
-        return placement.kind.compiler
+    @classmethod
+    def backend(cls, kind: Device) -> str:
+        return kind.compiler
 
     def probe(self) -> Probe:
         def ask() -> Probe:
@@ -121,6 +160,25 @@ class Inductor(CompiledPlatform):
             return Probe(False, probe.version, probe.device, reason=missing)
 
         return guarded(ask)
+
+
+def _chosen(spec: PlatformSpec) -> dict[str, object]:
+    """The arguments of torch.compile that a platform sets."""
+    return {key: spec.options[key] for key in ("mode", "dynamic") if spec.options.get(key) is not None}
+
+
+def _switches(spec: PlatformSpec) -> dict[str, object]:
+    """The switches of inductor that a platform sets."""
+    chosen = spec.options.get("inductor")
+    return dict(chosen) if isinstance(chosen, Mapping) else {}
+
+
+def _exists(config: Any, name: str) -> bool:
+    try:
+        getattr(config, name)
+    except AttributeError:
+        return False
+    return True
 
 
 def missing_compiler(placement: Placement) -> str:

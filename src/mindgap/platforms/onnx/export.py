@@ -12,11 +12,31 @@ import torch
 
 from mindgap.platforms.base import StageClock
 from mindgap.platforms.exported import Export, by_placeholder, export, quiet
+from mindgap.platforms.ladder import Rung
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage
 from mindgap.records.tensors import DTYPES
 
 INSTALL: Final = "pip install 'mindgap[onnx]'"
+
+PACKAGES: Final = ("onnx", "onnxscript")
+"""Distributions that torch's exporter is made of, besides torch."""
+
+REFERENCE: Final = Rung(
+    "onnx-reference",
+    platform="onnx-reference",
+    layer="exporter",
+    says="onnx-reference, the standard's own implementation, gives the same result: the exported model is wrong",
+    cause="exporter semantics",
+)
+"""The first rung of every runtime that reads ONNX models."""
+
+TO_ONNX: Final = """
+def to_onnx(model, inputs):
+    exported = torch.export.export(model, tuple(inputs), strict=False)
+    return torch.onnx.export(exported, dynamo=True, verbose=False).model_proto
+"""
+"""Source for scripts."""
 
 PROTOBUF_LIMIT_BYTES: Final = 1_800_000_000
 """A model above 2 GB cannot be one message: its weights go to a file (some room is left for the graph)."""
@@ -52,7 +72,7 @@ class OnnxModel:
 
 def require_exporter() -> None:
     """Raise when torch's exporter lacks a package, without the seconds that importing it takes."""
-    for package in ("onnx", "onnxscript"):
+    for package in PACKAGES:
         if find_spec(package) is None:
             raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 

@@ -24,6 +24,8 @@ class Device:
     install: str
     package: str | None = None
     """What must be imported before torch knows the device."""
+    distribution: str | None = None
+    """What brings that package, whose version matters in a report."""
     available: str | None = None
     label: str | None = None
     """Tells the name of the hardware."""
@@ -109,6 +111,7 @@ DEVICES: Final[Mapping[str, Device]] = {
         "hpu",
         install="pip install habana-torch-plugin (on a Gaudi host, with the SynapseAI stack)",
         package="habana_frameworks.torch.core",
+        distribution="habana-torch-plugin",
         available="torch.hpu:is_available",
         label="torch.hpu:get_device_name",
         synchronise="torch.hpu:synchronize",
@@ -128,6 +131,7 @@ DEVICES: Final[Mapping[str, Device]] = {
         "npu",
         install="pip install torch_npu (on an Ascend host, with CANN)",
         package="torch_npu",
+        distribution="torch_npu",
         available="torch.npu:is_available",
         label="torch.npu:get_device_name",
         synchronise="torch.npu:synchronize",
@@ -137,6 +141,7 @@ DEVICES: Final[Mapping[str, Device]] = {
         "xla",
         install="pip install 'torch_xla[tpu]'",
         package="torch_xla",
+        distribution="torch_xla",
         available="torch_xla.runtime:device_type",
         label="torch_xla.runtime:device_type",
         synchronise="torch_xla:sync",

@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, Profile, StageClock, status_of
+from mindgap.platforms.base import Platform, Prepared, Profile, StageClock, status_of, thread_knobs, threads_of
 from mindgap.platforms.exported import ExportedRun, from_bits, to_numpy
-from mindgap.platforms.onnx_export import (
+from mindgap.platforms.ladder import Knob, Ladder, Rung
+from mindgap.platforms.onnx.export import (
     ELEMENT_TYPES,
     INSTALL,
+    PACKAGES,
+    REFERENCE,
+    TO_ONNX,
     TORCH_TYPES,
     add_model,
     export_onnx,
     require_exporter,
 )
+from mindgap.platforms.onnx.messages import ONNXRUNTIME
 from mindgap.platforms.probing import guarded, working
+from mindgap.platforms.reproducer import ReproducerText
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
-from mindgap.records.platform import Probe
+from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES
+
+_LEVELS: Final = {
+    "none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL",
+}  # fmt: skip
+"""Levels of graph optimisation with ONNX Runtime's own names, from none to all."""
+
+_UNOPTIMISED: Final = Knob(
+    "graph optimisations off",
+    {"optimisation": "none"},
+    "optimiser",
+    "onnxruntime runs without graph optimisations",
+)
 
 
 class OnnxRuntime(Platform):
@@ -39,6 +58,8 @@ class OnnxRuntime(Platform):
         "threads": "threads inside one operator (1)",
         "providers": "execution providers in order (CPUExecutionProvider)",
     }
+    packages = (*PACKAGES, "onnxruntime")
+    message_rules = ONNXRUNTIME
 
     def probe(self) -> Probe:
         def ask() -> Probe:
@@ -63,21 +84,15 @@ class OnnxRuntime(Platform):
 
     @property
     def providers(self) -> list[str]:
-        chosen = self.spec.options.get("providers", ["CPUExecutionProvider"])
-        return [str(name) for name in chosen] if isinstance(chosen, list | tuple) else [str(chosen)]
+        return _providers(self.spec)
 
     def session(self, source: str | bytes) -> Any:
         """A session for a model, given as a path or as bytes."""
         import onnxruntime
 
-        levels = onnxruntime.GraphOptimizationLevel
-        by_name = {
-            "none": levels.ORT_DISABLE_ALL, "basic": levels.ORT_ENABLE_BASIC,
-            "extended": levels.ORT_ENABLE_EXTENDED, "all": levels.ORT_ENABLE_ALL,
-        }  # fmt: skip
         options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = by_name[str(self.spec.options.get("optimisation", "all"))]
-        options.intra_op_num_threads = int(str(self.spec.options.get("threads", 1)))
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[_level(self.spec)])
+        options.intra_op_num_threads = threads_of(self.spec)
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
         return onnxruntime.InferenceSession(source, options, providers=self.providers)
@@ -96,6 +111,52 @@ class OnnxRuntime(Platform):
         if stage is Stage.RUN and type(error).__name__ in ("InvalidArgument", "RuntimeException"):
             return status_of(RuntimeError(text), stage)
         return status_of(error, stage)
+
+    @classmethod
+    def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
+        text = _SCRIPT.format(level=_LEVELS[_level(spec)], threads=threads_of(spec), providers=_providers(spec))
+        return ReproducerText(TO_ONNX + text, exports=True, packages=cls.packages)
+
+    @classmethod
+    def ladder(cls, spec: PlatformSpec) -> Ladder:
+        """The exporter alone, then each level of optimisations up to the platform's own."""
+        names = list(_LEVELS)
+        *below, own = names[: names.index(_level(spec)) + 1]
+        rungs = (*(_rung(name, {"optimisation": name}) for name in below), _rung(own, {}))
+        return Ladder((REFERENCE, *rungs), ((_UNOPTIMISED,) if below else ()) + thread_knobs(spec))
+
+
+def _rung(level: str, options: Mapping[str, str]) -> Rung:
+    if level == "none":
+        says = "ONNX Runtime's kernels bring it in: onnx-reference reads the same exported model and agrees with eager"
+        return Rung("no graph optimisations", options, layer="runtime", says=says)
+    says = f"graph optimisations of level {level} bring it in; without any ONNX Runtime agrees"
+    return Rung(f"optimisations up to {level}", options, layer="optimiser", says=says)
+
+
+def _providers(spec: PlatformSpec) -> list[str]:
+    chosen = spec.options.get("providers", ["CPUExecutionProvider"])
+    return [str(name) for name in chosen] if isinstance(chosen, list | tuple) else [str(chosen)]
+
+
+def _level(spec: PlatformSpec) -> str:
+    return str(spec.options.get("optimisation", "all"))
+
+
+_SCRIPT: Final = """
+
+def on_platform(model, inputs):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{level}
+    options.intra_op_num_threads = {threads}
+    session = onnxruntime.InferenceSession(
+        to_onnx(model, inputs).SerializeToString(), options, providers={providers}
+    )
+    feeds = dict(zip([i.name for i in session.get_inputs()], [x.contiguous().numpy() for x in inputs]))
+    return [torch.as_tensor(result) for result in session.run(None, feeds)]
+"""
 
 
 def _run(session: Any, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageFailure
-from mindgap.platforms.devices import CPU, DEVICES, Device
+from mindgap.platforms.torch.devices import CPU, DEVICES, Device
+from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.build import plain
 from mindgap.program.case import Case
 from mindgap.program.graph import Program, leaves, map_leaves
@@ -123,8 +124,15 @@ class TorchPlatform(Platform):
     """What all platforms of torch share; a vendor's package may bring devices of its own."""
 
     runs_source = True
+    packages = ("torch", *sorted({d.distribution for d in DEVICES.values() if d.distribution}))
+    message_rules = TORCH
     options: ClassVar = {"threads": "threads inside one operator (1)"}
     device_table: ClassVar[dict[str, Device]] = dict(DEVICES)
+
+    @classmethod
+    def kind_of(cls, spec: PlatformSpec) -> Device:
+        """The kind of device of a platform, without importing its package."""
+        return CPU if spec.device is None else cls.device_table[spec.device.partition(":")[0]]
 
     @property
     def placement(self) -> Placement:

@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import torch
 
 from mindgap.platforms.base import Prepared, Profile, StageClock
-from mindgap.platforms.devices import DEVICES
 from mindgap.platforms.probing import guarded, working
-from mindgap.platforms.torch_run import (
+from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.torch.devices import DEVICES
+from mindgap.platforms.torch.script import WITHOUT_MKLDNN, on_torch
+from mindgap.platforms.torch.torch_run import (
     Call,
     Placement,
     State,
@@ -25,7 +27,7 @@ from mindgap.platforms.torch_run import (
 from mindgap.program.case import Case
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Ran, Stage
-from mindgap.records.platform import Probe
+from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import DTYPES
 
 
@@ -63,6 +65,10 @@ class Eager(TorchPlatform):
                 return call(tensors)
 
         return run
+
+    @classmethod
+    def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
+        return on_torch(spec, "model", [] if spec.options.get("mkldnn", True) else [WITHOUT_MKLDNN])
 
 
 def probe_device(platform: TorchPlatform) -> Probe:

@@ -1,0 +1,41 @@
+"""How a script without mindgap runs a model with torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mindgap.platforms.base import threads_of
+from mindgap.platforms.reproducer import ReproducerText
+from mindgap.records.platform import PlatformSpec
+
+WITHOUT_MKLDNN: Final = "torch.backends.mkldnn.flags(enabled=False)"
+
+
+def on_torch(spec: PlatformSpec, call: str, around: Sequence[str] = ()) -> ReproducerText:
+    """The text that runs `call` (`model`, or the model compiled) on a device, inside these context managers."""
+    lines = ["def on_platform(model, inputs):"]
+    if threads_of(spec) > 1:
+        lines.append(f"    torch.set_num_threads({threads_of(spec)})")
+    indent = "    "
+    if around:
+        lines.append(f"    with {', '.join(around)}:")
+        indent += "    "
+    body = _ON_DEVICE.format(device=spec.device, call=call) if spec.device else _ON_CPU.format(call=call)
+    lines += [indent + line for line in body.strip().splitlines()]
+    return ReproducerText("\n".join(lines) + "\n")
+
+
+_ON_CPU: Final = """
+return as_list({call}(*inputs))
+"""
+
+_ON_DEVICE: Final = """
+if isinstance(model, torch.nn.Module):
+    model = copy.deepcopy(model).to("{device}")
+moved = [x.to("{device}") for x in inputs]
+results = as_list({call}(*moved))
+for x, there in zip(inputs, moved):
+    x.copy_(there)
+return [result.cpu() for result in results]
+"""
