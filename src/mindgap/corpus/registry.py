@@ -17,7 +17,7 @@ from mindgap.records.source import Source
 
 
 class ModelSource(ABC):
-    """One way to name a model; a file of this package registers it with `@register`."""
+    """One way to name a model; a module below `sources/` registers it with `@register`."""
 
     forms: ClassVar[tuple[str, ...]]
     """How a user writes it, as shown when a spec is not understood."""
@@ -76,10 +76,10 @@ def register(source: Registered) -> Registered:
 
 @functools.cache
 def discover() -> tuple[ModelSource, ...]:
-    """Every model source of this package, in the order of their file names."""
-    package = importlib.import_module("mindgap.corpus")
-    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
-        importlib.import_module(f"mindgap.corpus.{module.name}")
+    """Every model source below `sources/`, in the order of their file names."""
+    package = importlib.import_module("mindgap.corpus.sources")
+    for module in sorted(pkgutil.walk_packages(package.__path__, f"{package.__name__}."), key=lambda item: item.name):
+        importlib.import_module(module.name)
     return tuple(_SOURCES[name] for name in sorted(_SOURCES))
 
 

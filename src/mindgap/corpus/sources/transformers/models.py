@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import casting, files, library, model_inputs, shrink, weights
+from mindgap.corpus import casting, files, library, weights
 from mindgap.corpus.inputs import first_line
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import Library, Offer, register
+from mindgap.corpus.sources.transformers import inputs, shrink
 from mindgap.errors import ModelError
 from mindgap.records.source import Source
 
@@ -185,7 +186,7 @@ def _require_tensors(model_class: Any, spec: str) -> None:
 def first_fitting_call(model: torch.nn.Module, config: Any, seed: int) -> dict[str, Any]:
     """The likeliest inputs that a model accepts; raises ModelError when none does."""
     failure: Exception | None = None
-    calls = model_inputs.calls(model, config, seed)
+    calls = inputs.calls(model, config, seed)
     call = next(calls, None)
     while call is not None:
         try:
@@ -195,7 +196,7 @@ def first_fitting_call(model: torch.nn.Module, config: Any, seed: int) -> dict[s
             return call
         except Exception as error:  # a wrong guess raises whatever the model's code raises
             failure = failure or error
-            call = model_inputs.with_named(model, config, seed, call, str(error)) or next(calls, None)
+            call = inputs.with_named(model, config, seed, call, str(error)) or next(calls, None)
     name = type(model).__name__
     raise ModelError(
         f"no inputs could be made for {name}",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from mindgap.corpus.shrink_rules import DEPTH, HEAD_WIDTH, VOCABULARY, image, rule_for
+from mindgap.corpus.sources.transformers.shrink_rules import DEPTH, HEAD_WIDTH, VOCABULARY, image, rule_for
 
 STAGES: Final = 5
 """Hierarchical models have at most so many stages; what has more entries is listed for each layer."""

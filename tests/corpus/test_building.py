@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mindgap.collect import build_corpus, list_libraries
+from mindgap.corpus.building import build_corpus, list_libraries
 from mindgap.corpus.stats import summarise
 from mindgap.corpus.store import Entry, Status, Store
 from mindgap.errors import ModelError, UsageError
@@ -36,7 +36,7 @@ PLANTED = {
 DRIVER = """
 import sys
 from pathlib import Path
-from mindgap.collect import build_corpus
+from mindgap.corpus.building import build_corpus
 from mindgap.records.platform import Limits
 if __name__ == "__main__":
     done = build_corpus(Path(sys.argv[2]), sources=[sys.argv[1]], limits=Limits(cpu_s=60, wall_s=15, memory_mb=1200))

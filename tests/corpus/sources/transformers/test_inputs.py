@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import torch
 
-from mindgap.corpus import model_inputs
-from mindgap.corpus.model_sizes import Sizes
-from mindgap.corpus.model_tensors import maker_for
+from mindgap.corpus.sources.transformers import inputs
+from mindgap.corpus.sources.transformers.sizes import Sizes
+from mindgap.corpus.sources.transformers.tensors import maker_for
 
 CONFIG = SimpleNamespace(
     vocab_size=50, hidden_size=8, image_size=600, patch_size=None, vision_config={"num_channels": 1}
@@ -28,7 +28,7 @@ class Tower(torch.nn.Module):
 
 
 def test_the_main_input_and_required_ones_come_first() -> None:
-    first = next(model_inputs.calls(Reader(), CONFIG, 0))
+    first = next(inputs.calls(Reader(), CONFIG, 0))
     assert {name: tuple(value.shape) for name, value in first.items()} == {
         "input_ids": (2, 16),
         "query_embeds": (2, 16, 8),
@@ -39,13 +39,13 @@ def test_the_main_input_and_required_ones_come_first() -> None:
 def test_what_a_refusal_names_is_added_once() -> None:
     call = {"input_ids": torch.ones(2, 16, dtype=torch.int64)}
     message = "`visual_feats` cannot be `None`"
-    more = model_inputs.with_named(Reader(), CONFIG, 0, call, message)
+    more = inputs.with_named(Reader(), CONFIG, 0, call, message)
     assert more is not None and set(more) == {"input_ids", "visual_feats"}
-    assert model_inputs.with_named(Reader(), CONFIG, 0, more, message) is None
+    assert inputs.with_named(Reader(), CONFIG, 0, more, message) is None
 
 
 def test_images_of_any_size_come_as_patches_with_their_grid() -> None:
-    calls = list(model_inputs.calls(Tower(), CONFIG, 0))
+    calls = list(inputs.calls(Tower(), CONFIG, 0))
     assert all(set(call) >= {"pixel_values", "spatial_shapes"} for call in calls[:3])
     assert {call["pixel_values"].dim() for call in calls[:3]} == {2, 3}
 

@@ -14,7 +14,7 @@ from mindgap.corpus import casting, files, library
 from mindgap.corpus.inputs import first_line
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import ModelSource, register
-from mindgap.corpus.transformers import first_fitting_call
+from mindgap.corpus.sources.transformers.models import first_fitting_call
 from mindgap.errors import MindgapError, ModelError, Untrusted
 from mindgap.records.source import Source
 

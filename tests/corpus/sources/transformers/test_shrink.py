@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mindgap.corpus.shrink import completed, shallow, shrink, with_sections
+from mindgap.corpus.sources.transformers.shrink import completed, shallow, shrink, with_sections
 
 PUBLISHED = {
     "model_type": "made-up",

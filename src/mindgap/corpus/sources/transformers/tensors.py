@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import torch
 
 from mindgap.corpus.inputs import floats, integers
-from mindgap.corpus.model_sizes import BATCH, LENGTH, Sizes
+from mindgap.corpus.sources.transformers.sizes import BATCH, LENGTH, Sizes
 
 SAMPLES: Final = 4000
 """Samples of raw audio: a quarter of a second."""

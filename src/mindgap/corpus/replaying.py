@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mindgap.collect import LARGEST_MB, LIMITS, Progress
+from mindgap.corpus.building import LARGEST_MB, LIMITS, Progress
 from mindgap.corpus.store import Entry, Status, Store
 from mindgap.errors import MindgapError, UsageError
 from mindgap.execution.pool import HOST, Pool, in_parallel

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mindgap.corpus import hub
 from mindgap.corpus.load import load
+from mindgap.corpus.sources import hub
 from mindgap.errors import ModelError, Untrusted
 from mindgap.records.source import Source
 

@@ -95,21 +95,21 @@ def test_unknown_names(spec: str, message: str) -> None:
 
 
 def test_a_model_that_cannot_be_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mindgap.corpus import transformers
+    from mindgap.corpus.sources.transformers import models
 
     def refuse(settings: object) -> dict[str, object]:
         raise ValueError("no way")
 
-    monkeypatch.setattr(transformers, "_RECIPES", (refuse,))
+    monkeypatch.setattr(models, "_RECIPES", (refuse,))
     with pytest.raises(ModelError, match=r"could not be made small[^$]*no way"):
         load(Source("transformers:bert"))
 
 
 def test_a_model_that_stays_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mindgap.corpus import transformers
+    from mindgap.corpus.sources.transformers import models
 
-    monkeypatch.setattr(transformers, "_RECIPES", (dict,))
-    monkeypatch.setattr(transformers, "MOST_PARAMETERS", 1000)
+    monkeypatch.setattr(models, "_RECIPES", (dict,))
+    monkeypatch.setattr(models, "MOST_PARAMETERS", 1000)
     with pytest.raises(ModelError, match="more than 1000"):
         load(Source("transformers:bert"))
 

@@ -10,10 +10,11 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from mindgap.corpus import casting, files, inputs, pt2_safety
+from mindgap.corpus import casting, files, inputs
 from mindgap.corpus.library import quiet
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import ModelSource, register
+from mindgap.corpus.sources.pt2 import safety
 from mindgap.errors import ModelError
 from mindgap.program.build import build
 from mindgap.records.source import Source
@@ -31,7 +32,7 @@ class ExportedFile(ModelSource):
     def load(self, source: Source) -> Loaded:
         path = files.resolve(source.spec, source.directory)
         content = files.read(path)  # checked and loaded from the same bytes: the file may change in between
-        danger = None if source.trust else pt2_safety.danger(content)
+        danger = None if source.trust else safety.danger(content)
         if danger is not None:
             raise files.refuse(path, danger)
         exported = _load(content, path)

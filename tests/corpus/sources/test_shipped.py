@@ -11,7 +11,7 @@ from mindgap.corpus.export import prepare
 from mindgap.corpus.load import load
 from mindgap.corpus.registry import DOMAINS
 from mindgap.corpus.roundtrip import difference, run_call, run_source
-from mindgap.corpus.shipped import FOLDER, Smoke
+from mindgap.corpus.sources.shipped import FOLDER, Smoke
 from mindgap.errors import ModelError
 from mindgap.program import codec
 from mindgap.program.inputs import Inputs

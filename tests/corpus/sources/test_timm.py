@@ -5,8 +5,8 @@ import sys
 import pytest
 import torch
 
-from mindgap.corpus import timm as source
 from mindgap.corpus.load import load
+from mindgap.corpus.sources import timm as source
 from mindgap.errors import ModelError
 from mindgap.records.source import Source
 

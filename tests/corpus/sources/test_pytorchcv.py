@@ -6,9 +6,9 @@ import pytest
 
 from mindgap.corpus import registry
 from mindgap.corpus.load import load
-from mindgap.corpus.pytorchcv import LARGE, STRIDE, smaller
 from mindgap.corpus.registry import DOMAINS, Library
 from mindgap.corpus.roundtrip import roundtrip
+from mindgap.corpus.sources.pytorchcv import LARGE, STRIDE, smaller
 from mindgap.errors import ModelError
 from mindgap.records.source import Source
 

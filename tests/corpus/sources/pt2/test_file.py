@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mindgap.corpus import pt2_safety
 from mindgap.corpus.load import load
+from mindgap.corpus.sources.pt2 import safety
 from mindgap.errors import ModelError, Untrusted
 from mindgap.program.interpret import Executable
 from mindgap.records.source import Source
@@ -79,7 +79,7 @@ def test_dynamic_shapes_load_without_trust(tmp_path: Path) -> None:
     batch = torch.export.Dim("batch", min=2, max=64)
     exported = torch.export.export(Twice(), (torch.ones(4, 6),), dynamic_shapes={"x": {0: batch}}, strict=False)
     torch.export.save(exported, tmp_path / "twice.pt2")
-    assert pt2_safety.danger((tmp_path / "twice.pt2").read_bytes()) is None
+    assert safety.danger((tmp_path / "twice.pt2").read_bytes()) is None
     loaded = load(Source(str(tmp_path / "twice.pt2")))
     assert loaded.program is not None and loaded.args[0].shape == (4, 6)
 
@@ -170,11 +170,11 @@ def test_a_program_keeps_its_precision(archive: Path) -> None:
     "size", ["s0", "2*s0 + 1", "Max(1, FloorDiv(u3, 2))", "s0 <= 64", "1.5", "Symbol('s7', integer=True)"]
 )
 def test_sizes_that_are_arithmetic(size: str) -> None:
-    assert pt2_safety._is_size(size)
+    assert safety._is_size(size)
 
 
 @pytest.mark.parametrize(
     "size", ["exec(s0)", "s0.real", "().__class__", "'x'", "s0\nimport os", "lambda: 1", "a[0]", "Symbol('a')", ""]
 )
 def test_sizes_that_are_code(size: str) -> None:
-    assert not pt2_safety._is_size(size)
+    assert not safety._is_size(size)

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from mindgap.corpus.inputs import floats
-from mindgap.corpus.model_sizes import BATCH, LENGTH, Sizes
-from mindgap.corpus.model_tensors import OTHER_SHAPES, maker_for
+from mindgap.corpus.sources.transformers.sizes import BATCH, LENGTH, Sizes
+from mindgap.corpus.sources.transformers.tensors import OTHER_SHAPES, maker_for
 
 Call: TypeAlias = dict[str, Any]
 

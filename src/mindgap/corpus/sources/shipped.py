@@ -13,7 +13,7 @@ from mindgap.errors import ModelError
 from mindgap.program import codec
 from mindgap.records.source import Source
 
-FOLDER: Final = Path(__file__).parent / "smoke"
+FOLDER: Final = Path(__file__).parents[1] / "smoke"
 
 
 @register
