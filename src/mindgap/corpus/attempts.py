@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.corpus import casting, files, library, weights
-from mindgap.corpus.inputs import first_line
+from mindgap.corpus.inputs import first_line, floats
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import ModelError
 from mindgap.records.source import Source
@@ -27,9 +27,16 @@ class TooLarge(ModelError):
 class Attempt:
     """One way to build a model, and what to call it with."""
 
-    build: Callable[[], torch.nn.Module]
+    build: Callable[[], Any]
+    """Gives a torch.nn.Module."""
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def with_images(build: Callable[[], Any], seed: int, sizes: Iterable[int]) -> Iterator[Attempt]:
+    """One square image per size."""
+    for size in sizes:
+        yield Attempt(build, (floats(seed, "image", (1, 3, size, size)),))
 
 
 def first_that_runs(source: Source, attempts: Iterable[Attempt], keep_weights: bool = False) -> Loaded:
@@ -44,7 +51,7 @@ def first_that_runs(source: Source, attempts: Iterable[Attempt], keep_weights: b
                 failure = failure or attempt
                 break
             try:
-                model = _built(attempt, source.seed, keep_weights)
+                model = built(attempt.build, source.seed, keep_weights)
                 torch.manual_seed(source.seed)
                 with torch.no_grad():
                     model(*attempt.args, **attempt.kwargs)
@@ -69,25 +76,28 @@ def _drawn(attempts: Iterable[Attempt]) -> Iterator[Attempt | Exception]:
         yield error
 
 
-def _built(attempt: Attempt, seed: int, keep_weights: bool) -> torch.nn.Module:
+def built(build: Callable[[], Any], seed: int, keep_weights: bool = False) -> torch.nn.Module:
+    """The model in evaluation mode; raises TooLarge."""
     torch.manual_seed(seed)
     with contextlib.nullcontext() if keep_weights else weights.undrawn():
-        model = attempt.build()
-    count = sum(parameter.numel() for parameter in model.parameters())
-    refuse_large(count)
+        model: torch.nn.Module = build()
+    refuse_large(_parameters(model))
     if not keep_weights:
         weights.enliven(model, seed)
     return model.eval()
 
 
-def counted_first(build: Callable[[], torch.nn.Module]) -> Callable[[], torch.nn.Module]:
-    """A builder that refuses a model that is too large before its memory is taken."""
+def _parameters(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
 
-    def guarded() -> torch.nn.Module:
+
+def counted_first(build: Callable[[], Any]) -> Callable[[], Any]:
+    """A builder that refuses a model that is too large before it takes any memory."""
+
+    def guarded() -> Any:
         try:
-            with torch.device("meta"):
-                count = sum(parameter.numel() for parameter in build().parameters())
-        except Exception:  # what cannot be built without memory is counted when it was built
+            count = count_parameters(build)
+        except Exception:  # what cannot be built without memory is counted after it is built
             count = 0
         refuse_large(count)
         return build()
@@ -95,10 +105,17 @@ def counted_first(build: Callable[[], torch.nn.Module]) -> Callable[[], torch.nn
     return guarded
 
 
-def refuse_large(count: int) -> None:
+def count_parameters(build: Callable[[], Any]) -> int:
+    """The size of a model, without memory for its weights."""
+    with torch.device("meta"):
+        return _parameters(build())
+
+
+def refuse_large(count: int, most: int | None = None) -> None:
     """Raises TooLarge for a model with so many parameters."""
-    if count > MOST_PARAMETERS:
-        raise TooLarge(f"it has {count} parameters, more than {MOST_PARAMETERS}")
+    limit = MOST_PARAMETERS if most is None else most
+    if count > limit:
+        raise TooLarge(f"it has {count} parameters, more than {limit}")
 
 
 def refusal(spec: str, failure: BaseException | None) -> ModelError:

@@ -253,7 +253,7 @@ def _offers(pool: Pool, sources: Sequence[str] | None, tell: Progress, building:
 
 
 def _ask(pool: Pool, library: Library) -> LibraryOffers:
-    install = f"pip install 'mindgap[{library.extra}]'" if library.extra else ""
+    install = library.install
     try:
         return LibraryOffers(library.prefix, tuple(pool.offers(ASKING, library.prefix)), install=install)
     except UsageError as error:  # not installed, or not in a version that works

@@ -56,6 +56,11 @@ class Library(ModelSource):
     extra: ClassVar[str]
     """The extra of mindgap that installs it: `pip install 'mindgap[EXTRA]'`."""
 
+    @property
+    def install(self) -> str:
+        """The command that installs it; empty for what comes with mindgap."""
+        return f"pip install 'mindgap[{self.extra}]'" if self.extra else ""
+
     def claims(self, spec: str, directory: Path) -> bool:
         return spec.startswith(f"{self.prefix}:")
 

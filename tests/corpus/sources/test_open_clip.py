@@ -1,39 +1,15 @@
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
-from mindgap.corpus import registry
 from mindgap.corpus.load import load
-from mindgap.corpus.registry import DOMAINS, Library
-from mindgap.corpus.roundtrip import roundtrip
+from mindgap.corpus.plan import libraries
 from mindgap.errors import ModelError
 from mindgap.records.source import Source
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("open_clip") is None, reason="needs pip install 'mindgap[open-clip]'"
-)
-
-
-def test_a_small_model_becomes_an_exact_program() -> None:
-    result = roundtrip(Source("open_clip:ViT-B-32"))
-    assert result.exact, result.reason
-
-
-def test_offers() -> None:
-    source = registry.find(Source("open_clip:ViT-B-32"))
-    assert isinstance(source, Library)
-    offers = list(source.offers())
-    assert "open_clip:ViT-B-32" in {offer.spec for offer in offers} and offers == list(source.offers())
-    assert {offer.domain for offer in offers} <= set(DOMAINS) and len({offer.spec for offer in offers}) == len(offers)
-
-
-def test_an_unknown_name_suggests_the_nearest() -> None:
-    with pytest.raises(ModelError, match="did you mean"):
-        load(Source("open_clip:ViT-B-33"))
+from tests.corpus.requiring import require
 
 
 def test_a_text_tower_that_would_be_fetched() -> None:
+    require(libraries()["open_clip"])
     with pytest.raises(ModelError, match="needs network"):
         load(Source("open_clip:xlm-roberta-base-ViT-B-32"))

@@ -20,7 +20,7 @@ from mindgap.program.validate import check_operators
 from mindgap.records.source import Source
 from mindgap.records.tensors import NamedTensor
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts"))
 from make_smoke import MODELS, short_name, spec_of  # noqa: E402
 
@@ -58,6 +58,6 @@ def test_a_program_gives_its_sources_bits(name: str) -> None:
 
 
 def test_a_mistyped_name_is_corrected() -> None:
-    with pytest.raises(ModelError, match="no program 'language-gpt3'") as caught:
+    with pytest.raises(ModelError, match="no model 'language-gpt3'") as caught:
         load(Source("smoke:language-gpt3"))
     assert "smoke:language-gpt2" in str(caught.value)

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import attempts, library, signatures
+from mindgap.corpus import signatures
 from mindgap.corpus.attempts import Attempt
+from mindgap.corpus.catalogue import Catalogue
 from mindgap.corpus.inputs import floats, integers
-from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import Library, Offer, register
-from mindgap.records.source import Source
+from mindgap.corpus.registry import register
 
 HEADS: Final = 4
 HEAD_WIDTH: Final = 16
@@ -48,38 +47,48 @@ _TEXT_WIDTHS: Final = (
     "cap_feat_dim", "encoder_hidden_states_channels", "text_states_dim", "condition_dim", "encoder_hidden_size",
 )  # fmt: skip
 
+_MODEL: Final = re.compile(r"Model|Autoencoder|Transformer|UNet|ControlNet|VQ")
+_NO_MODEL: Final = re.compile(r"Mixin|^Multi|Auto(Model|encoderMixin)$|Output$")
+
 
 @register
-class DiffusersModel(Library):
+class DiffusersModel(Catalogue):
     """A model class of diffusers' own list; never with published weights."""
 
     forms = ("diffusers:CLASS",)
     prefix = "diffusers"
     packages = ("diffusers",)
     extra = "diffusers"
+    domain = "diffusion"
 
-    def offers(self) -> Iterator[Offer]:
-        for name in self._names():
-            yield Offer(f"diffusers:{name}", "diffusion", _family(name))
-
-    def load(self, source: Source) -> Loaded:
-        name = attempts.known(source.spec.removeprefix("diffusers:"), self._names(), self.prefix)
-        kind = getattr(self._package(), name)
-        return attempts.first_that_runs(source, _attempts(kind, source.seed))
-
-    def _names(self) -> list[str]:
+    def models(self) -> dict[str, None]:
         """Names only: importing each class would take a minute."""
-        listed = self._package()._import_structure["models"]
-        return sorted(name for name in listed if re.search(r"Model|Autoencoder|Transformer|UNet|ControlNet|VQ", name)
-                      and not re.search(r"Mixin|^Multi|Auto(Model|encoderMixin)$|Output$", name))  # fmt: skip
+        listed = self.imported("diffusers")._import_structure["models"]
+        return {name: None for name in sorted(listed) if _MODEL.search(name) and not _NO_MODEL.search(name)}
 
-    def _package(self) -> Any:
-        return library.import_library("diffusers", self.extra)
+    def family(self, name: str, model: None) -> str:
+        found = re.search(r"Autoencoder|ControlNet|Transformer|UNet|VQ|Adapter", name)
+        return found.group() if found else "Model"
+
+    def attempts(self, name: str, model: None, seed: int) -> Iterator[Attempt]:
+        """Latent images, clips, sequences of tokens, volumes with frames first, and sound."""
+        kind = getattr(self.imported("diffusers"), name)
+        small = shrink(kind)
+        missing = [name for name in signatures.required(kind.__init__) if name not in small]
+        small.update(dict.fromkeys(missing, HEADS * HEAD_WIDTH))
+        channels = _first_integer(small, ("in_channels", "in_visual_dim", "input_channels")) or 4
+        square = (_first_integer(small, ("sample_size",)) or SIDE,) * 2
+        for shape in (
+            (1, channels, *square), (1, channels, FRAMES, *square), (1, SIDE * SIDE // 4, channels),
+            (1, FRAMES, channels, *square), (1, channels, 64), (1, 1, 640), (1, 2, 640),
+        ):  # fmt: skip
+            for step in (torch.tensor([3]), torch.tensor([0.5])):
+                yield Attempt(lambda: kind(**small), (), _inputs(kind, small, shape, step, seed))
 
 
-def _family(name: str) -> str:
-    found = re.search(r"Autoencoder|ControlNet|Transformer|UNet|VQ|Adapter", name)
-    return found.group() if found else "Model"
+def _first_integer(settings: Mapping[str, Any], names: Sequence[str]) -> int | None:
+    """The first of these settings that is an integer."""
+    return next((settings[name] for name in names if isinstance(settings.get(name), int)), None)
 
 
 def shrink(kind: type[torch.nn.Module]) -> dict[str, Any]:
@@ -88,7 +97,7 @@ def shrink(kind: type[torch.nn.Module]) -> dict[str, Any]:
     for name, parameter in signatures.parameters(kind.__init__).items():
         if parameter.default is not parameter.empty:
             small[name] = _small(name, parameter.default)
-    head = next((small[name] for name in ("attention_head_dim", "head_dim") if isinstance(small.get(name), int)), 0)
+    head = _first_integer(small, ("attention_head_dim", "head_dim"))
     for name, value in small.items():
         if _ROTARY.search(name) and isinstance(value, list | tuple) and head:
             small[name] = type(value)(rotary(value, head))
@@ -113,30 +122,10 @@ def _small(name: str, value: Any) -> Any:
     return value
 
 
-def _attempts(kind: type[torch.nn.Module], seed: int) -> Iterator[Attempt]:
-    """Latent images, clips, sequences of tokens, volumes with frames first, and sound."""
-    small = shrink(kind)
-    missing = [name for name in signatures.required(kind.__init__) if name not in small]
-    small.update(dict.fromkeys(missing, HEADS * HEAD_WIDTH))
-    channels = next((small[name] for name in ("in_channels", "in_visual_dim", "input_channels")
-                     if isinstance(small.get(name), int)), 4)  # fmt: skip
-    square, grid = (SIDE, SIDE), SIDE * SIDE // 4
-    side = small.get("sample_size")
-    if isinstance(side, int):
-        square = (side, side)
-    for shape in (
-        (1, channels, *square), (1, channels, FRAMES, *square), (1, grid, channels), (1, FRAMES, channels, *square),
-        (1, channels, 64), (1, 1, 640), (1, 2, 640),
-    ):  # fmt: skip
-        for step in (torch.tensor([3]), torch.tensor([0.5])):
-            call = _inputs(kind, small, shape, step, seed)
-            yield Attempt(lambda: kind(**small), (), call)
-
-
 def _inputs(
     kind: type[torch.nn.Module], small: Mapping[str, Any], shape: tuple[int, ...], step: torch.Tensor, seed: int
 ) -> dict[str, Any]:
-    width = next((small[name] for name in _TEXT_WIDTHS if isinstance(small.get(name), int)), TEXT)
+    width = _first_integer(small, _TEXT_WIDTHS) or TEXT
     pooled = small.get("pooled_projection_dim") or TEXT
     sequence = shape[1] if len(shape) == 3 else TOKENS
     grid = (1, SIDE // 2, SIDE // 2)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import attempts, library, signatures
+from mindgap.corpus import signatures
 from mindgap.corpus.attempts import Attempt
+from mindgap.corpus.catalogue import Catalogue
 from mindgap.corpus.inputs import floats, integers
-from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import Library, Offer, register
-from mindgap.records.source import Source
+from mindgap.corpus.registry import register
 
 CLASSES: Final = 4
 WIDTHS: Final = (8, 16, 32)
@@ -21,6 +22,8 @@ _IMAGES: Final = (
     "x", "x_in", "inputs", "input", "images", "i", "moving", "fixed", "concatenated_pairs", "controlnet_cond",
     "input_images",
 )  # fmt: skip
+_GIVEN: Final = ("spatial_dims", "dimensions", "in_channels", "init_filters", "hidden_size", "num_heads", "pretrained")
+"""Optional parameters that are given where a class has them."""
 _EXCEPTIONS: Final[dict[str, dict[str, Any]]] = {
     "AutoencoderKL": {"channels": WIDTHS, "num_res_blocks": (1, 1, 1), "attention_levels": (False, False, True)},
     "BasicUNet": {"features": (8, 8, 16, 32, 64, 8)},
@@ -39,28 +42,32 @@ _EXCEPTIONS: Final[dict[str, dict[str, Any]]] = {
 
 
 @register
-class MonaiNetwork(Library):
+class MonaiNetwork(Catalogue):
     """A class of `monai.networks.nets` for which every required parameter has a known small value."""
 
     forms = ("monai:CLASS",)
     prefix = "monai"
     packages = ("monai",)
     extra = "monai"
+    domain = "vision"
 
-    def offers(self) -> Iterator[Offer]:
-        for name, kind in self._classes().items():
-            yield Offer(f"monai:{name}", "vision", kind.__module__.rpartition(".")[2])
+    def models(self) -> dict[str, Any]:
+        nets = self.imported("monai.networks.nets")
+        return signatures.buildable(nets, sorted(vars(nets)), settings(3, 32), (*_IMAGES, "timesteps", "seg"))
 
-    def load(self, source: Source) -> Loaded:
-        classes = self._classes()
-        name = attempts.known(source.spec.removeprefix("monai:"), list(classes), self.prefix)
-        return attempts.first_that_runs(source, _attempts(name, classes[name], source.seed))
-
-    def _classes(self) -> dict[str, type[torch.nn.Module]]:
-        nets = library.import_library("monai.networks.nets", self.extra)
-        found = signatures.modules_of(nets, sorted(vars(nets)))
-        values, inputs = settings(3, 32), (*_IMAGES, "timesteps", "seg")
-        return {name: kind for name, kind in found.items() if signatures.can_be_built(kind, values, inputs)}
+    def attempts(self, name: str, model: Any, seed: int) -> Iterator[Attempt]:
+        exception = dict(_EXCEPTIONS.get(name, {}))
+        sizes, form = exception.pop("sizes", (32, 64, 96)), exception.pop("input", "image")
+        takes = signatures.parameters(model.__init__)
+        kept = {*signatures.required(model.__init__), *exception, *_GIVEN}
+        model_names = ["efficientnet-b0", "resnet18"] if "model_name" in takes else [""]
+        for size, dimensions, model_name in itertools.product(sizes, (3, 2), model_names):
+            values = {**settings(dimensions, size), **exception}
+            given = signatures.arguments(model.__init__, {**values, "model_name": model_name}, kept)
+            if signatures.takes_any(model.__init__):  # handed on to a parent class that needs them
+                given |= {name: values[name] for name in ("spatial_dims", "in_channels") if name not in takes}
+            call = _inputs(model, form, values, (size,) * values.get("spatial_dims", dimensions), seed)
+            yield Attempt(functools.partial(model, **given), (), call)
 
 
 def settings(dimensions: int, size: int) -> dict[str, Any]:
@@ -81,24 +88,6 @@ def settings(dimensions: int, size: int) -> dict[str, Any]:
         "num_d": 2, "num_layers_d": 2, "unet_out_channels": 8, "final_conv_channels": (8,), "pretrained": False,
         "extract_levels": (0, 1), "num_embeddings": 32, "embedding_dim": 8, "latent_channels": 4,
     }  # fmt: skip
-
-
-def _attempts(name: str, kind: type[torch.nn.Module], seed: int) -> Iterator[Attempt]:
-    exception = dict(_EXCEPTIONS.get(name, {}))
-    sizes, form = exception.pop("sizes", (32, 64, 96)), exception.pop("input", "image")
-    takes = signatures.parameters(kind.__init__)
-    kept = set(signatures.required(kind.__init__)) | set(exception)
-    kept |= {"spatial_dims", "dimensions", "in_channels", "init_filters", "hidden_size", "num_heads", "pretrained"}
-    for size in sizes:
-        for dimensions in (3, 2):
-            values = {**settings(dimensions, size), **exception}
-            names = ["efficientnet-b0", "resnet18"] if "model_name" in takes else [""]
-            for model_name in names:
-                given = signatures.arguments(kind.__init__, {**values, "model_name": model_name}, kept)
-                if signatures.takes_any(kind.__init__):  # handed on to a parent class that needs them
-                    given |= {name: values[name] for name in ("spatial_dims", "in_channels") if name not in takes}
-                call = _inputs(kind, form, values, (size,) * values.get("spatial_dims", dimensions), seed)
-                yield Attempt(lambda given=given: kind(**given), (), call)  # type: ignore[misc]
 
 
 def _inputs(

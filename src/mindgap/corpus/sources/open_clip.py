@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Iterator
 from typing import Any, Final
 
-from mindgap.corpus import attempts, library
+from mindgap.corpus import attempts
 from mindgap.corpus.attempts import Attempt
+from mindgap.corpus.catalogue import Catalogue
 from mindgap.corpus.inputs import floats, integers
-from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import Library, Offer, register
+from mindgap.corpus.registry import register
 from mindgap.errors import ModelError
-from mindgap.records.source import Source
 
 VOCABULARY: Final = 512
 LAYERS_OF: Final = 4
@@ -22,51 +22,42 @@ WIDTH_OF: Final = 8
 
 
 @register
-class OpenClipModel(Library):
+class OpenClipModel(Catalogue):
     """A configuration that ships with open_clip, shrunk; towers of timm keep their size."""
 
     forms = ("open_clip:NAME",)
     prefix = "open_clip"
     packages = ("open_clip",)
     extra = "open-clip"
+    domain = "multimodal"
 
-    def offers(self) -> Iterator[Offer]:
-        package = self._package()
-        for name in sorted(package.list_models()):
-            yield Offer(f"open_clip:{name}", "multimodal", name.partition("-")[0])
+    def models(self) -> dict[str, Any]:
+        package = self.imported("open_clip")
+        return {name: package.get_model_config(name) for name in sorted(package.list_models())}
 
-    def load(self, source: Source) -> Loaded:
-        package = self._package()
-        name = attempts.known(source.spec.removeprefix("open_clip:"), sorted(package.list_models()), self.prefix)
-        published = package.get_model_config(name)
-        text = published.get("text_cfg", {})
-        if text.get("hf_model_name"):
-            raise ModelError(
-                f"{source.spec} needs network", cause=f"its text tower is {text['hf_model_name']}, which is fetched"
-            )
-        return attempts.first_that_runs(source, _attempts(package, published, source.seed))
+    def family(self, name: str, model: Any) -> str:
+        return name.partition("-")[0]
 
-    def _package(self) -> Any:
-        return library.import_library("open_clip", self.extra)
-
-
-def _attempts(package: Any, published: dict[str, Any], seed: int) -> Iterator[Attempt]:
-    captioner = "multimodal_cfg" in published
-    kind = package.CoCa if captioner else package.CustomTextCLIP if published.get("custom_text") else package.CLIP
-    for settings in (shrink(published), _shallow(published)):
-        accepted = {key: value for key, value in settings.items() if key != "custom_text"}
-        size, length = settings["vision_cfg"]["image_size"], settings["text_cfg"].get("context_length", 77)
-        height, width = size if isinstance(size, list | tuple) else (size, size)
-        image = floats(seed, "image", (1, 3, height, width))
-        text = integers(seed, "text", (1, length), 1, VOCABULARY)
-        build = attempts.counted_first(lambda accepted=accepted: kind(**accepted))  # type: ignore[misc]
-        yield Attempt(build, (image, text))
+    def attempts(self, name: str, model: Any, seed: int) -> Iterator[Attempt]:
+        fetched = model.get("text_cfg", {}).get("hf_model_name")
+        if fetched:
+            raise ModelError(f"open_clip:{name} needs network", cause=f"its text tower is {fetched}, which is fetched")
+        package = self.imported("open_clip")
+        captioner = "multimodal_cfg" in model
+        kind = package.CoCa if captioner else package.CustomTextCLIP if model.get("custom_text") else package.CLIP
+        for settings in (shrink(model), _shallow(model)):
+            accepted = {key: value for key, value in settings.items() if key != "custom_text"}
+            size, length = settings["vision_cfg"]["image_size"], settings["text_cfg"].get("context_length", 77)
+            height, width = size if isinstance(size, list | tuple) else (size, size)
+            image = floats(seed, "image", (1, 3, height, width))
+            text = integers(seed, "text", (1, length), 1, VOCABULARY)
+            yield Attempt(attempts.counted_first(functools.partial(kind, **accepted)), (image, text))
 
 
 def shrink(published: dict[str, Any]) -> dict[str, Any]:
-    """A quarter of the depth, an eighth of the width, four patches a side."""
+    """A quarter of the depth, an eighth of the width, four patches per side."""
     small = _shallow(published)
-    small["embed_dim"] = max(16, small["embed_dim"] // WIDTH_OF)
+    small["embed_dim"] = _narrow(small["embed_dim"])
     vision = small["vision_cfg"]
     if "timm_model_name" not in vision:
         if isinstance(vision.get("layers"), int):
@@ -74,7 +65,7 @@ def shrink(published: dict[str, Any]) -> dict[str, Any]:
             vision["head_width"] = vision.get("head_width", 64) // WIDTH_OF
             vision["image_size"] = 4 * vision.get("patch_size", 16)
         else:
-            vision["width"] = max(16, vision.get("width", 64) // WIDTH_OF)
+            vision["width"] = _narrow(vision.get("width", 64))
             vision["head_width"] = 16
             vision["image_size"] = 96
     for part in ("text_cfg", "multimodal_cfg"):

@@ -23,7 +23,11 @@ class ProgramFile(ModelSource):
     def load(self, source: Source) -> Loaded:
         path = files.resolve(source.spec, source.directory)
         files.read(path)
-        program, constants = codec.load(path)
-        args = inputs.of_program(program, source.seed)
-        loaded = Loaded(path.name, args, {}, program=program, constants=constants)
-        return casting.in_precision(loaded, source.dtype)
+        return read_program(path, path.name, source)
+
+
+def read_program(path: Path, name: str, source: Source) -> Loaded:
+    """The program in a file with inputs that fit it."""
+    program, constants = codec.load(path)
+    args = inputs.of_program(program, source.seed)
+    return casting.in_precision(Loaded(name, args, {}, program=program, constants=constants), source.dtype)

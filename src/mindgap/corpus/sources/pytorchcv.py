@@ -8,12 +8,10 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import attempts, library
 from mindgap.corpus.attempts import Attempt
+from mindgap.corpus.catalogue import Catalogue
 from mindgap.corpus.inputs import floats
-from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import Library, Offer, register
-from mindgap.records.source import Source
+from mindgap.corpus.registry import register
 
 _AUDIO: Final = ("jasper", "quartznet", "jasperdr")
 FRAMES: Final = 64
@@ -25,7 +23,7 @@ STRIDE: Final = 8
 
 
 @register
-class PytorchcvModel(Library):
+class PytorchcvModel(Catalogue):
     """An architecture from the table of pytorchcv's model provider."""
 
     forms = ("pytorchcv:NAME",)
@@ -33,34 +31,25 @@ class PytorchcvModel(Library):
     packages = ("pytorchcv",)
     extra = "pytorchcv"
 
-    def offers(self) -> Iterator[Offer]:
-        for name, function in sorted(self._models().items()):
-            family = function.__module__.rpartition(".")[2]
-            yield Offer(f"pytorchcv:{name}", "audio" if family in _AUDIO else "vision", family)
+    def models(self) -> dict[str, Any]:
+        return dict(sorted(self.imported("pytorchcv.model_provider")._models.items()))
 
-    def load(self, source: Source) -> Loaded:
-        models = self._models()
-        name = attempts.known(source.spec.removeprefix("pytorchcv:"), sorted(models), self.prefix)
-        return attempts.first_that_runs(source, _attempts(models[name], source.seed))
+    def domain_of(self, name: str, model: Any) -> str:
+        return "audio" if self.family(name, model) in _AUDIO else "vision"
 
-    def _models(self) -> dict[str, Any]:
-        provider = library.import_library("pytorchcv.model_provider", self.extra)
-        return dict(provider._models)
-
-
-def _attempts(function: Any, seed: int) -> Iterator[Attempt]:
-    model: torch.nn.Module = function(pretrained=False)
-    channels = int(getattr(model, "in_channels", None) or 3)
-    size = tuple(getattr(model, "in_size", None) or (224, 224))
-    small = smaller(size)
-    if small != size:
-        image = floats(seed, "image", (1, channels, *small))
-        yield Attempt(lambda: function(pretrained=False, in_size=small), (image,))
-    yield Attempt(lambda: model, (floats(seed, "image", (1, channels, *size)),))
-    # Batch normalisation over single pixels, and models that compare the frames of a batch, want two.
-    yield Attempt(lambda: model, (floats(seed, "image", (2, channels, *size)),))
-    sound = floats(seed, "sound", (2, channels, FRAMES))
-    yield Attempt(lambda: model, (sound, torch.tensor([FRAMES, FRAMES // 2])))
+    def attempts(self, name: str, model: Any, seed: int) -> Iterator[Attempt]:
+        whole: torch.nn.Module = model(pretrained=False)
+        channels = int(getattr(whole, "in_channels", None) or 3)
+        size = tuple(getattr(whole, "in_size", None) or (224, 224))
+        small = smaller(size)
+        if small != size:
+            image = floats(seed, "image", (1, channels, *small))
+            yield Attempt(lambda: model(pretrained=False, in_size=small), (image,))
+        yield Attempt(lambda: whole, (floats(seed, "image", (1, channels, *size)),))
+        # Batch normalisation over single pixels, and models that compare the frames of a batch, want two.
+        yield Attempt(lambda: whole, (floats(seed, "image", (2, channels, *size)),))
+        sound = floats(seed, "sound", (2, channels, FRAMES))
+        yield Attempt(lambda: whole, (sound, torch.tensor([FRAMES, FRAMES // 2])))
 
 
 def smaller(size: tuple[int, ...]) -> tuple[int, ...]:

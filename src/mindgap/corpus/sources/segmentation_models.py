@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any, Final
 
-from mindgap.corpus import attempts, library
-from mindgap.corpus.attempts import Attempt
-from mindgap.corpus.inputs import floats
-from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import Library, Offer, register
-from mindgap.records.source import Source
+from mindgap.corpus.attempts import Attempt, with_images
+from mindgap.corpus.catalogue import Catalogue
+from mindgap.corpus.registry import register
 
 SIZES: Final = (64, 128, 224, 256)
 """Image sizes to try: deep encoders need a few pixels left at the end, transformers their own size."""
@@ -20,38 +19,28 @@ _ONLY_TIMM: Final = ("dpt",)
 
 
 @register
-class SegmentationModel(Library):
+class SegmentationModel(Catalogue):
     """Every decoder of the package on every encoder of its table."""
 
     forms = ("smp:ARCHITECTURE:ENCODER",)
     prefix = "smp"
     packages = ("segmentation_models_pytorch",)
     extra = "smp"
+    domain = "vision"
 
-    def offers(self) -> Iterator[Offer]:
-        smp = self._package()
-        for architecture in _architectures(smp):
-            for encoder in sorted(smp.encoders.get_encoder_names()):
-                yield Offer(f"smp:{architecture}:{encoder}", "vision", architecture)
+    def models(self) -> dict[str, Any]:
+        smp = self.imported("segmentation_models_pytorch")
+        architectures = sorted(name for name in smp.MODEL_ARCHITECTURES_MAPPING if name not in _ONLY_TIMM)
+        pairs = itertools.product(architectures, sorted(smp.encoders.get_encoder_names()))
+        return {
+            f"{architecture}:{encoder}": functools.partial(
+                smp.create_model, architecture, encoder_name=encoder, encoder_weights=None
+            )
+            for architecture, encoder in pairs
+        }
 
-    def load(self, source: Source) -> Loaded:
-        smp = self._package()
-        architecture, _, encoder = source.spec.removeprefix("smp:").partition(":")
-        attempts.known(architecture, _architectures(smp), self.prefix)
-        attempts.known(encoder, sorted(smp.encoders.get_encoder_names()), f"smp:{architecture}")
-        return attempts.first_that_runs(source, _attempts(smp, architecture, encoder, source.seed))
+    def family(self, name: str, model: Any) -> str:
+        return name.partition(":")[0]
 
-    def _package(self) -> Any:
-        return library.import_library("segmentation_models_pytorch", self.extra)
-
-
-def _architectures(smp: Any) -> list[str]:
-    return sorted(name for name in smp.MODEL_ARCHITECTURES_MAPPING if name not in _ONLY_TIMM)
-
-
-def _attempts(smp: Any, architecture: str, encoder: str, seed: int) -> Iterator[Attempt]:
-    for size in SIZES:
-        yield Attempt(
-            lambda: smp.create_model(architecture, encoder_name=encoder, encoder_weights=None),
-            (floats(seed, "image", (1, 3, size, size)),),
-        )
+    def attempts(self, name: str, model: Any, seed: int) -> Iterator[Attempt]:
+        return with_images(model, seed, SIZES)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from mindgap.corpus import casting, files, inputs
+from mindgap.corpus import attempts
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import DOMAINS, Library, Offer, register
-from mindgap.errors import ModelError
-from mindgap.program import codec
+from mindgap.corpus.sources.program_file import read_program
 from mindgap.records.source import Source
 
 FOLDER: Final = Path(__file__).parents[1] / "smoke"
@@ -30,19 +29,9 @@ class Smoke(Library):
             yield Offer(f"smoke:{path.stem}", domain_of(path.stem))
 
     def load(self, source: Source) -> Loaded:
-        name = source.spec.removeprefix("smoke:")
-        path = FOLDER / f"{name}.mgp"
-        known = [item.stem for item in FOLDER.glob("*.mgp")]
-        if name not in known:
-            found = files.nearest(name, known)
-            raise ModelError(
-                f"the smoke corpus has no program {name!r}",
-                hint=f"did you mean smoke:{found}?" if found else "mindgap corpus list --source smoke lists them",
-            )
-        program, constants = codec.load(path)
-        args = inputs.of_program(program, source.seed)
-        loaded = Loaded(source.spec, args, {}, program=program, constants=constants)
-        return casting.in_precision(loaded, source.dtype)
+        names = [item.stem for item in FOLDER.glob("*.mgp")]
+        name = attempts.known(source.spec.removeprefix("smoke:"), names, self.prefix)
+        return read_program(FOLDER / f"{name}.mgp", source.spec, source)
 
 
 def file_name(domain: str, model: str) -> str:

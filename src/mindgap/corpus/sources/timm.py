@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, Final
-
-import torch
 
 from mindgap.corpus import attempts, library
 from mindgap.corpus.attempts import Attempt
@@ -46,13 +45,11 @@ def _attempts(timm: Any, name: str, seed: int) -> Iterator[Attempt]:
     channels, _, full = published.input_size if published is not None else (3, 224, 224)
     for size in (*(size for size in SIZES if size < full), full):
         image = floats(seed, "image", (1, channels, size, size))
-        yield Attempt(lambda size=size: _create(timm, name, size if size != full else None), (image,))  # type: ignore[misc]
+        yield Attempt(functools.partial(_create, timm, name, size if size != full else None), (image,))
 
 
-def _create(timm: Any, name: str, size: int | None) -> torch.nn.Module:
+def _create(timm: Any, name: str, size: int | None) -> Any:
     try:
-        sized = {"img_size": size} if size else {}
-        model: torch.nn.Module = timm.create_model(name, pretrained=False, **sized)
+        return timm.create_model(name, pretrained=False, **({"img_size": size} if size else {}))
     except TypeError:  # convolutional models take images of any size
-        model = timm.create_model(name, pretrained=False)
-    return model
+        return timm.create_model(name, pretrained=False)

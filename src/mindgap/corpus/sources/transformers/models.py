@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import casting, files, library, weights
+from mindgap.corpus import attempts, casting, files, library
 from mindgap.corpus.inputs import first_line
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import Library, Offer, register
@@ -240,16 +241,11 @@ def _parts(config: Any) -> Iterator[Any]:
 
 
 def _build(model_class: Any, config: Any, seed: int) -> torch.nn.Module:
-    with torch.device("meta"):
-        count = sum(parameter.numel() for parameter in model_class(config).parameters())
-    if count > MOST_PARAMETERS:
-        raise ModelError(f"{model_class.__name__} has {count} parameters, more than {MOST_PARAMETERS}")
-    torch.manual_seed(seed)
-    with weights.undrawn():
-        model: torch.nn.Module = model_class(config)
-    weights.enliven(model, seed)
+    build = functools.partial(model_class, config)
+    attempts.refuse_large(attempts.count_parameters(build), MOST_PARAMETERS)
+    model = attempts.built(build, seed)
     _export_what_runs(model)
-    return model.eval()
+    return model
 
 
 def _export_what_runs(model: torch.nn.Module) -> None:
