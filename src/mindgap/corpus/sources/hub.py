@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import casting, files, library
+from mindgap.corpus import files, library
 from mindgap.corpus.inputs import first_line
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import ModelSource, register
@@ -42,7 +42,7 @@ class HubModel(ModelSource):
             name = str(folder) if is_local else name
             config, model = _from_pretrained(transformers, name, is_local, source)
             call = first_fitting_call(model, config, source.seed)
-        return casting.in_precision(Loaded(source.spec, (), call, model=model), source.dtype)
+        return Loaded(source.spec, (), call, model=model)
 
 
 def _is_reachable() -> bool:

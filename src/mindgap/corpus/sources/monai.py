@@ -38,7 +38,7 @@ _EXCEPTIONS: Final[dict[str, dict[str, Any]]] = {
     "SwinUNETR": {"feature_size": 12, "sizes": (64,)},
     "MILModel": {"pretrained": False, "input": "bag"},
 }
-"""What these classes need that their parameters' names do not tell; `sizes` and `input` are for the call."""
+"""What parameter names alone do not tell about these classes; `sizes` and `input` are for the call."""
 
 
 @register

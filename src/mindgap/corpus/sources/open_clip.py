@@ -1,4 +1,4 @@
-"""`open_clip:NAME`: a pair of an image and a text tower, both made shallow and narrow."""
+"""`open_clip:NAME`: an image tower and a text tower, both made shallow and narrow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mindgap.errors import ModelError
 
 VOCABULARY: Final = 512
 LAYERS_OF: Final = 4
-"""Of so many published layers one is kept: models of different depth stay different."""
+"""One layer is kept per so many published ones: models of different depth stay different."""
 WIDTH_OF: Final = 8
 """Widths are divided by this, head widths follow: 64 wide heads become 8 wide."""
 
@@ -41,7 +41,7 @@ class OpenClipModel(Catalogue):
     def attempts(self, name: str, model: Any, seed: int) -> Iterator[Attempt]:
         fetched = model.get("text_cfg", {}).get("hf_model_name")
         if fetched:
-            raise ModelError(f"open_clip:{name} needs network", cause=f"its text tower is {fetched}, which is fetched")
+            raise ModelError(f"open_clip:{name} needs network", cause=f"its text tower {fetched} is downloaded")
         package = self.imported("open_clip")
         captioner = "multimodal_cfg" in model
         kind = package.CoCa if captioner else package.CustomTextCLIP if model.get("custom_text") else package.CLIP

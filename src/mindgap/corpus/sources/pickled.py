@@ -8,7 +8,7 @@ from typing import Final
 
 import torch
 
-from mindgap.corpus import casting, files
+from mindgap.corpus import files
 from mindgap.corpus.inputs import first_line
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import ModelSource, register
@@ -37,7 +37,7 @@ class PickledModule(ModelSource):
             raise ModelError(f"{path.name} cannot be read", where=str(path), cause=first_line(error)) from error
         if not isinstance(model, torch.nn.Module):
             raise _not_a_model(path, model)
-        return casting.in_precision(Loaded(path.name, (), {}, model=model), source.dtype)
+        return Loaded(path.name, (), {}, model=model)
 
 
 def _not_a_model(path: Path, found: object) -> ModelError:

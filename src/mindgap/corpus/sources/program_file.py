@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mindgap.corpus import casting, files, inputs
+from mindgap.corpus import files, inputs
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import ModelSource, register
 from mindgap.program import codec
@@ -23,11 +23,11 @@ class ProgramFile(ModelSource):
     def load(self, source: Source) -> Loaded:
         path = files.resolve(source.spec, source.directory)
         files.read(path)
-        return read_program(path, path.name, source)
+        return read_program(path, path.name, source.seed)
 
 
-def read_program(path: Path, name: str, source: Source) -> Loaded:
+def read_program(path: Path, name: str, seed: int) -> Loaded:
     """The program in a file with inputs that fit it."""
     program, constants = codec.load(path)
-    args = inputs.of_program(program, source.seed)
-    return casting.in_precision(Loaded(name, args, {}, program=program, constants=constants), source.dtype)
+    args = inputs.of_program(program, seed)
+    return Loaded(name, args, {}, program=program, constants=constants)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import casting, files
+from mindgap.corpus import files
 from mindgap.corpus.inputs import as_call, first_line
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import ModelSource, register
@@ -48,7 +48,7 @@ class PythonFile(ModelSource):
             torch.manual_seed(source.seed)
             inputs = _given_inputs(module, path) if inputs is None else inputs
         args, kwargs = as_call(inputs, str(path))
-        return casting.in_precision(Loaded(name, args, kwargs, model=model), source.dtype)
+        return Loaded(name, args, kwargs, model=model)
 
 
 def _made(module: ModuleType, path: Path, factory: str | None) -> Any:
@@ -56,13 +56,12 @@ def _made(module: ModuleType, path: Path, factory: str | None) -> Any:
     name = factory or "model"
     if not hasattr(module, name):
         public = [item for item in vars(module) if not item.startswith("_")]
-        found = files.nearest(name, public)
+        hint = files.did_you_mean(name, public) if factory else None
         raise ModelError(
             f"{path.name} does not define {name}",
             where=str(path),
-            hint=f"did you mean {found}?" if found and factory else
-            "define model (a module or a function) and inputs(), or name a factory: file.py:factory",
-        )  # fmt: skip
+            hint=hint or "define model (a module or a function) and inputs(), or name a factory: file.py:factory",
+        )
     value = getattr(module, name)
     if factory is None:
         return value

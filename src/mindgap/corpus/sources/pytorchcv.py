@@ -17,9 +17,9 @@ _AUDIO: Final = ("jasper", "quartznet", "jasperdr")
 FRAMES: Final = 64
 """Frames of a spectrogram."""
 LARGE: Final = 256 * 256
-"""Street scenes are published at two million pixels, which cost minutes and show no other operator."""
+"""Networks for street scenes expect two million pixels: minutes per run, and no operator more."""
 STRIDE: Final = 8
-"""Of the segmentation networks of this library: image sides are multiples of it."""
+"""Segmentation networks of this library need image sides that are multiples of it."""
 
 
 @register
@@ -53,7 +53,7 @@ class PytorchcvModel(Catalogue):
 
 
 def smaller(size: tuple[int, ...]) -> tuple[int, ...]:
-    """A large size halved until it is small, as long as networks that halve it themselves can follow."""
+    """A large size, halved until it is small or no longer divisible by the networks' stride."""
     most = LARGE // 4 if math.prod(size) > LARGE else LARGE
     while math.prod(size) > most and all(side % (2 * STRIDE) == 0 for side in size):
         size = tuple(side // 2 for side in size)

@@ -31,7 +31,7 @@ class Smoke(Library):
     def load(self, source: Source) -> Loaded:
         names = [item.stem for item in FOLDER.glob("*.mgp")]
         name = attempts.known(source.spec.removeprefix("smoke:"), names, self.prefix)
-        return read_program(FOLDER / f"{name}.mgp", source.spec, source)
+        return read_program(FOLDER / f"{name}.mgp", source.spec, source.seed)
 
 
 def file_name(domain: str, model: str) -> str:

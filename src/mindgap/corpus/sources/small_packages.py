@@ -147,7 +147,7 @@ def _sequences() -> Named:
 
 
 def _policies() -> Named:
-    """Actors and critics; what they decide is drawn by chance, so only their networks are taken."""
+    """Networks of actors and critics, without the random choice of an action."""
 
     class Policy(torch.nn.Module):
         def __init__(self, policy: Any) -> None:

@@ -27,8 +27,8 @@ _DEGREES: Final = {
     "deg": torch.tensor([0, 3, 4, 5]),
 }
 _PASSED_ON: Final[tuple[dict[str, Any], ...]] = ({"add_self_loops": False}, {}, _DEGREES)
-"""For models that hand the rest to their convolutions: loops are added after a selection whose size depends on
-data, which no program can hold."""
+"""Extra arguments for models that pass them to their convolutions. Adding self-loops selects edges by their values,
+which cannot be exported."""
 
 
 @register

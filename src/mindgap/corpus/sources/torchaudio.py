@@ -1,4 +1,4 @@
-"""`torchaudio:NAME`: a speech or music model of torchaudio, its published sizes cut where it lets us."""
+"""`torchaudio:NAME`: a speech or music model of torchaudio, smaller than published where its parameters allow."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _TASKS: Final = {
     "detect": "DetectionModel",
 }  # fmt: skip
 _OTHER_HEADS: Final = {"RTDETRDecoder": "RTDETRDetectionModel", "WorldDetect": "WorldModel", "YOLOE": "YOLOEModel"}
-"""Model classes by the head's name where the task alone does not tell."""
+"""Model classes by the head's name where the task is not enough."""
 
 
 @register
@@ -60,7 +60,7 @@ class UltralyticsModel(Catalogue):
 
 
 def _exportable(model: torch.nn.Module) -> torch.nn.Module:
-    """The model with its heads told not to keep anchors of an earlier call."""
+    """The model with heads that keep no anchors between calls."""
     for part in model.modules():
         if hasattr(part, "export") and hasattr(part, "format"):
             part.export, part.format = True, "onnx"  # type: ignore[assignment]

@@ -10,7 +10,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from mindgap.corpus import casting, files, inputs
+from mindgap.corpus import files, inputs
 from mindgap.corpus.library import quiet
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import ModelSource, register
@@ -42,7 +42,7 @@ class ExportedFile(ModelSource):
             args = inputs.of_program(program, source.seed)
         loaded = Loaded(path.name, args, {}, program=program, constants=constants)
         inputs.check_fit(loaded)
-        return casting.in_precision(loaded, source.dtype)
+        return loaded
 
 
 def _load(content: bytes, path: Path) -> ExportedProgram:

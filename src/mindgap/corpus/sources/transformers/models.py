@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import attempts, casting, files, library
+from mindgap.corpus import attempts, files, library
 from mindgap.corpus.inputs import first_line
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import Library, Offer, register
@@ -56,33 +56,27 @@ class TransformersModel(Library):
         config_class, model_class = _find(transformers, kind, head)
         with library.quiet(), library.offline():
             model, call = _first_that_runs(config_class, model_class, source)
-        return casting.in_precision(Loaded(source.spec, (), call, model=model), source.dtype)
+        return Loaded(source.spec, (), call, model=model)
 
 
 def _find(transformers: Any, kind: str, head: str) -> tuple[Any, Any]:
     """The configuration and model classes of a type and a head, or a ModelError with the nearest name."""
     types = heads_by_type(transformers)
     if kind not in types:
-        found = files.nearest(kind, sorted(types))
-        raise ModelError(
-            f"transformers has no model type {kind!r}",
-            hint=f"did you mean transformers:{found}?" if found else None,
-        )
+        hint = files.did_you_mean(kind, sorted(types), PREFIX)
+        raise ModelError(f"transformers has no model type {kind!r}", hint=hint)
     heads = types[kind]
     wanted = head.replace("_", "-").lower()
     name = head if head in heads.values() else heads.get(wanted) if head else next(iter(heads.values()))
     if name is None:
-        found = files.nearest(wanted, list(heads)) or files.nearest(head, list(heads.values()))
-        raise ModelError(
-            f"transformers has no head {head!r} for {kind}",
-            cause=f"it has {', '.join(heads)}",
-            hint=f"did you mean transformers:{kind}:{found}?" if found else None,
-        )
+        whole = f"{PREFIX}{kind}:"
+        hint = files.did_you_mean(wanted, heads, whole) or files.did_you_mean(head, heads.values(), whole)
+        raise ModelError(f"transformers has no head {head!r} for {kind}", cause=f"it has {', '.join(heads)}", hint=hint)
     return _classes(transformers, kind, name)
 
 
 def _classes(transformers: Any, kind: str, name: str) -> tuple[Any, Any]:
-    """The classes of a head and of the configuration that it is made from: one part of the type's, at times."""
+    """The classes of a head and of its configuration, which may be only a part of the type's."""
     auto = transformers.models.auto
     of_type = transformers.AutoConfig.for_model(kind).__class__
     try:
@@ -93,7 +87,7 @@ def _classes(transformers: Any, kind: str, name: str) -> tuple[Any, Any]:
         try:
             model_class = auto.auto_factory.getattribute_from_module(module, name)
         except ValueError as error:
-            raise ModelError(f"transformers lists {name} for {kind} and does not have it") from error
+            raise ModelError(f"transformers lists {name} for {kind}, but does not define it") from error
     wanted = getattr(model_class, "config_class", None)
     return (of_type if wanted is None or issubclass(of_type, wanted) else wanted), model_class
 
@@ -106,7 +100,7 @@ _TABLES_BY_DOMAIN: Final = (
     ("vision", r"IMAGE|BACKBONE|DEPTH|SEGMENTATION|DETECTION|KEYPOINT|VIDEO|MASK_GENERATION|NORMAL|POSE|POINTMAP"),
     ("vision", r"TEXT_RECOGNITION|TABLE_RECOGNITION"),
 )
-"""What a type is for, by the first of these tables of heads that lists it; the rest is language."""
+"""The first of these tables that lists a type gives its domain; the rest is language."""
 _NAMES_BY_DOMAIN: Final = (
     ("rl", r"decision_transformer"),
     ("time series", r"time|informer|autoformer|patchts"),
@@ -117,7 +111,7 @@ _NAMES_BY_DOMAIN: Final = (
 
 
 def domains_by_type(auto: Any) -> dict[str, str]:
-    """What each type is for, where a table of heads tells."""
+    """The domain of each type that a table of heads lists."""
     domains: dict[str, str] = {}
     tables = [name for name in dir(auto) if re.fullmatch(r"MODEL_FOR_\w+_MAPPING_NAMES", name)]
     for domain, pattern in (*_TABLES_BY_DOMAIN, ("language", r"_LM_|CLASSIFICATION|ANSWERING|CHOICE|TEXT_ENCODING")):
@@ -177,9 +171,9 @@ def _first_that_runs(config_class: Any, model_class: Any, source: Source) -> tup
 
 
 def _require_tensors(model_class: Any, spec: str) -> None:
-    """Raises ModelError for classes that are no functions of tensors."""
+    """Raises ModelError for classes that are not functions of tensors."""
     if model_class.forward is torch.nn.Module.forward:
-        raise ModelError(f"{spec} has no forward", cause="it joins models that are called one after the other")
+        raise ModelError(f"{spec} has no forward", cause="it only groups models that are called separately")
     if "inference_session" in inspect.signature(model_class.forward).parameters:
         raise ModelError(f"{spec} keeps a session between frames", cause="it is not a function of tensors")
 
@@ -249,10 +243,7 @@ def _build(model_class: Any, config: Any, seed: int) -> torch.nn.Module:
 
 
 def _export_what_runs(model: torch.nn.Module) -> None:
-    """Gated delta rules solve a triangular system, and unroll that when they are exported: other bits.
-
-    The program shall hold what users run.
-    """
+    """Export what users run: gated delta rules unroll a triangular solve under export, which rounds differently."""
     for name in {type(part).__module__ for part in model.modules()}:
         module = sys.modules[name]
         if any("chunk_gated_delta_rule" in entry for entry in vars(module)):

@@ -1,7 +1,7 @@
 """Any transformers configuration made tiny: the same architecture with small numbers.
 
-`shrink_rules` says what becomes of a single number; here is what follows for lists, parts and entries that hang
-together.
+`shrink_rules` changes single numbers; this module keeps lists, sub-configurations and entries that depend on each
+other consistent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from mindgap.corpus.sources.transformers.shrink_rules import DEPTH, HEAD_WIDTH, VOCABULARY, image, rule_for
 
 STAGES: Final = 5
-"""Hierarchical models have at most so many stages; what has more entries is listed for each layer."""
+"""Hierarchical models have at most this many stages; a longer list has one entry per layer."""
 
 _OPEN: Final = 1 << 20
 """Stands for a number that a configuration leaves open: every rule cuts it."""
@@ -25,7 +25,7 @@ _LEFT_OPEN: Final[dict[str, dict[str, Any]]] = {
     "emu3": {"vocabulary_map": {"<image>": 7, "<|extra_200|>": 8}},
     "timm_backbone": {"backbone": "resnet18"},
 }
-"""What a few families leave open and cannot do without, by model type."""
+"""Entries that a few families leave open but need, by model type."""
 
 Settings: TypeAlias = dict[str, Any]
 
@@ -44,12 +44,8 @@ _DROPPED: Final = ("out_features", "_out_features", "_out_indices", "stage_names
 
 def shrink(settings: Mapping[str, Any]) -> Settings:
     """A configuration with every width, depth and vocabulary cut, sub-configurations included."""
-    small: Settings = {}
-    for name, value in settings.items():
-        small[name] = _small_value(name, value, settings)
-    _one_layer_of_each_kind(small)
-    _follow_depth(small, settings)
-    _choose_layers(small, settings)
+    small = {name: _small_value(name, value, settings) for name, value in settings.items()}
+    _fit_depth(small, settings)
     _fit_widths(small)
     head_width = HEAD_WIDTH // 2 if "qk_rope_head_dim" in small else HEAD_WIDTH
     for name, default in (("pad_token_id", 0), ("vocab_size", VOCABULARY), ("head_dim", head_width)):
@@ -71,9 +67,7 @@ def shallow(settings: Mapping[str, Any]) -> Settings:
             small[name] = shallow(value)
         else:
             small[name] = _small_value(name, value, settings) if kept else value
-    _one_layer_of_each_kind(small)
-    _follow_depth(small, settings)
-    _choose_layers(small, settings)
+    _fit_depth(small, settings)
     return _without_downloads(_without_derived(small))
 
 
@@ -133,8 +127,15 @@ def _small_list(name: str, values: list[int], settings: Mapping[str, Any]) -> li
     return values
 
 
+def _fit_depth(small: Settings, settings: Mapping[str, Any]) -> None:
+    """What is counted or listed by layer fits the new depth."""
+    _one_layer_of_each_kind(small)
+    _follow_depth(small, settings)
+    _choose_layers(small, settings)
+
+
 def _one_layer_of_each_kind(small: Settings) -> None:
-    """Lists with one kind for each layer keep every kind once, and the depth follows them."""
+    """Lists with one kind per layer keep each kind once, and the depth follows."""
     kinds = {name: list(dict.fromkeys(value)) for name, value in small.items()
              if _LAYER_KINDS.search(name) and isinstance(value, list | tuple) and value
              and all(isinstance(item, str) for item in value)}  # fmt: skip
@@ -147,7 +148,7 @@ def _one_layer_of_each_kind(small: Settings) -> None:
 
 
 def _follow_depth(small: Settings, settings: Mapping[str, Any]) -> None:
-    """What is listed for each layer has as many entries as there are layers now.
+    """Cut lists with one entry per layer to the new depth.
 
     Stages are few and each has a width and a depth: where they are counted as layers, none is cut.
     """

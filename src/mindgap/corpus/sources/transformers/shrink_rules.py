@@ -1,4 +1,4 @@
-"""What becomes of each number of a transformers configuration that is made tiny.
+"""The new value of each number in a transformers configuration that is made tiny.
 
 A table of rules, tried in order on each entry's name; the first that matches gives the entry's new value.
 Values are chosen so that they fit each other: width 64 = 4 heads of 16, rotary halves of 8, and so on.
@@ -24,7 +24,7 @@ Change: TypeAlias = Callable[[str, int, Mapping[str, Any]], int]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What becomes of the integers whose name matches."""
+    """How to change integers whose name matches."""
 
     pattern: re.Pattern[str]
     change: Change
@@ -37,7 +37,7 @@ def at_most(limit: int) -> Change:
 
 
 def exactly(number: int) -> Change:
-    """This number; zero means that a model does without, and stays."""
+    """This number; zero stays, because it switches a part of the model off."""
     return lambda name, value, settings: number if value else 0
 
 
@@ -61,7 +61,7 @@ def _head_width(name: str, value: int, settings: Mapping[str, Any]) -> int:
 
 
 def image(name: str, value: int, settings: Mapping[str, Any]) -> int:
-    """Four patches a side, and never below what strided stems need."""
+    """Four patches per side, but at least what strided stems need."""
     patch = settings.get("patch_size") or 16
     patch = patch if isinstance(patch, int) else max(patch)
     return min(value, max(64 if patch > 8 else 32, patch * 4))

@@ -12,7 +12,7 @@ BATCH: Final = 2
 LENGTH: Final = 16
 """Tokens in a sequence."""
 LARGEST_IMAGE: Final = 96
-"""Pixels a side for models that take images of any size."""
+"""Pixels per side for models that take images of any size."""
 
 _CHANNELS: Final = ("num_channels", "in_channels", "in_chans", "num_input_channels")
 _MELS: Final = (

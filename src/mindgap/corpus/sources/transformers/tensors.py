@@ -38,24 +38,6 @@ def _tokens(sizes: Sizes, name: str) -> torch.Tensor:
     return tokens
 
 
-def _ones(sizes: Sizes, name: str) -> torch.Tensor:
-    return torch.ones(BATCH, LENGTH, dtype=torch.int64)
-
-
-def _frame_mask(sizes: Sizes, name: str) -> torch.Tensor:
-    return torch.ones(BATCH, FRAMES, dtype=torch.int64)
-
-
-def _nothing_masked(sizes: Sizes, name: str) -> torch.Tensor:
-    """Where true means padding."""
-    return torch.zeros(BATCH, FRAMES, dtype=torch.bool)
-
-
-def _every_second(sizes: Sizes, name: str) -> torch.Tensor:
-    """Every second patch is masked."""
-    return (torch.arange(sizes.patches()) % 2 == 0).expand(BATCH, -1).clone()
-
-
 def _pixels(sizes: Sizes, name: str) -> torch.Tensor:
     if "KeypointMatching" in sizes.kind or "LoFTR" in sizes.kind:  # two images of one scene
         return floats(sizes.seed, name, (BATCH, 2, sizes.channels, *sizes.image))
@@ -64,13 +46,13 @@ def _pixels(sizes: Sizes, name: str) -> torch.Tensor:
 
 
 def _code_pixels(sizes: Sizes, name: str) -> torch.Tensor:
-    """An image with eight pixels for each patch."""
+    """An image with eight pixels per patch."""
     side = 8 * sizes.image[0] // sizes.number("patch_size", default=16)
     return floats(sizes.seed, name, (BATCH, 3, side, side))
 
 
 def _flattened(sizes: Sizes, name: str) -> torch.Tensor:
-    """Patches, each behind its row and column."""
+    """Patches, each after its row and column."""
     patch = sizes.number("patch_size", default=16)
     places = torch.cartesian_prod(torch.arange(1.0, 5.0), torch.arange(1.0, 5.0)).expand(BATCH, -1, -1)
     return torch.cat([places, floats(sizes.seed, name, (BATCH, 16, sizes.channels * patch * patch))], dim=-1)
@@ -98,7 +80,7 @@ def _hidden(sizes: Sizes, name: str) -> torch.Tensor:
 
 
 def _boxes(sizes: Sizes, name: str) -> torch.Tensor:
-    """Boxes inside a page of 1000 x 1000, each corner beyond the one before."""
+    """Boxes inside a page of 1000 x 1000, with increasing corners."""
     corner = integers(sizes.seed, name, (BATCH, LENGTH, 1), 0, 100)
     boxes = corner.repeat(1, 1, 4).cumsum(-1)
     return boxes / 1000 if sizes.kind.startswith("Udop") else boxes
@@ -114,26 +96,16 @@ def _past(sizes: Sizes, name: str) -> torch.Tensor:
     return floats(sizes.seed, name, (BATCH, length, channels))
 
 
-def _past_times(sizes: Sizes, name: str) -> torch.Tensor:
-    length = _past(sizes, "past_values").shape[1]
-    return floats(sizes.seed, name, (BATCH, length, sizes.number("num_time_features", default=0)))
+def _ahead(sizes: Sizes) -> int:
+    return sizes.number("prediction_length", default=16)
 
 
-def _past_seen(sizes: Sizes, name: str) -> torch.Tensor:
-    return torch.ones_like(_past(sizes, "past_values"))
-
-
-def _future(sizes: Sizes, name: str) -> torch.Tensor:
-    return floats(sizes.seed, name, (BATCH, sizes.number("prediction_length", default=16)))
-
-
-def _future_times(sizes: Sizes, name: str) -> torch.Tensor:
-    length = sizes.number("prediction_length", default=16)
+def _times(sizes: Sizes, name: str, length: int) -> torch.Tensor:
     return floats(sizes.seed, name, (BATCH, length, sizes.number("num_time_features", default=0)))
 
 
 def _anything(sizes: Sizes, name: str) -> torch.Tensor:
-    """What models of any modality call their input: images, sound or tokens, by the head."""
+    """The input of models for any modality: images, sound or tokens, by the head."""
     if any(word in sizes.kind for word in ("Image", "Optical", "Vision")):
         return _pixels(sizes, name)
     return _audio(sizes, name) if "Speech" in sizes.kind else _tokens(sizes, name)
@@ -142,14 +114,6 @@ def _anything(sizes: Sizes, name: str) -> torch.Tensor:
 def _features(*names: str, default: int, length: int = LENGTH) -> Make:
     """Vectors whose width is one of these entries."""
     return lambda sizes, name: floats(sizes.seed, name, (BATCH, length, sizes.number(*names, default=default)))
-
-
-def _steps(sizes: Sizes, name: str) -> torch.Tensor:
-    return torch.arange(LENGTH).expand(BATCH, -1).clone()
-
-
-def _frequency(sizes: Sizes, name: str) -> torch.Tensor:
-    return torch.zeros(BATCH, 1, dtype=torch.int64)
 
 
 _MAKERS: Final[dict[str, Make]] = {
@@ -163,16 +127,16 @@ _MAKERS: Final[dict[str, Make]] = {
     "prompt_masks": _pixels,
     "codebook_pixel_values": _code_pixels,
     "flattened_patches": _flattened,
-    "bool_masked_pos": _every_second,
+    "bool_masked_pos": lambda sizes, name: (torch.arange(sizes.patches()) % 2 == 0).expand(BATCH, -1).clone(),
     "merge_sizes": lambda sizes, name: torch.ones(1, dtype=torch.int64),
     "input_values": _audio,
     "speech_input": _audio,
     "audio_values": _audio,
     "input_features": _spectrogram,
     "spectrogram": _spectrogram,
-    "input_features_mask": _frame_mask,
+    "input_features_mask": lambda sizes, name: torch.ones(BATCH, FRAMES, dtype=torch.int64),
     "audio_mel": _features("input_feat_size", default=128, length=FRAMES),
-    "audio_mel_mask": _nothing_masked,
+    "audio_mel_mask": lambda sizes, name: torch.zeros(BATCH, FRAMES, dtype=torch.bool),  # true means padding
     "hidden_state": _hidden,
     "decoder_input_values": _features("num_mel_bins", default=80),
     "visual_feats": _features("visual_feat_dim", default=2048, length=_REGIONS),
@@ -180,25 +144,25 @@ _MAKERS: Final[dict[str, Make]] = {
     "bbox": _boxes,
     "past_values": _past,
     "past_values_padding": lambda sizes, name: torch.zeros(_past(sizes, name).shape[:2], dtype=torch.int64),
-    "past_time_features": _past_times,
-    "past_observed_mask": _past_seen,
-    "future_values": _future,
-    "future_time_features": _future_times,
-    "freq": _frequency,
+    "past_time_features": lambda sizes, name: _times(sizes, name, _past(sizes, "past_values").shape[1]),
+    "past_observed_mask": lambda sizes, name: torch.ones_like(_past(sizes, "past_values")),
+    "future_values": lambda sizes, name: floats(sizes.seed, name, (BATCH, _ahead(sizes))),
+    "future_time_features": lambda sizes, name: _times(sizes, name, _ahead(sizes)),
+    "freq": lambda sizes, name: torch.zeros(BATCH, 1, dtype=torch.int64),
     "states": _features("state_dim", default=17),
     "actions": _features("act_dim", default=4),
     "rewards": _features(default=1),
     "returns_to_go": _features(default=1),
-    "timesteps": _steps,
+    "timesteps": lambda sizes, name: torch.arange(LENGTH).expand(BATCH, -1).clone(),
     "latents": lambda sizes, name: floats(sizes.seed, name, (BATCH, sizes.width, LENGTH)),
     "inputs": _anything,
 }
 _KINDS: Final[tuple[tuple[re.Pattern[str], Make], ...]] = (
     (re.compile(r"(^|_)input_ids$"), _tokens),
-    (re.compile(r"attention_mask$"), _ones),
+    (re.compile(r"attention_mask$"), lambda sizes, name: torch.ones(BATCH, LENGTH, dtype=torch.int64)),
     (re.compile(r"(embeds|hidden_states)$"), _hidden),
 )
-"""For what is not known by its whole name."""
+"""Fallbacks by a part of the name."""
 
 
 def _other_pixels(sizes: Sizes) -> Shapes:
@@ -217,31 +181,17 @@ def _other_spectrograms(sizes: Sizes) -> Shapes:
             for shape in ((batch, sizes.mels, frames), (batch, frames, sizes.mels))]  # fmt: skip
 
 
-def _other_audio(sizes: Sizes) -> Shapes:
-    return [(BATCH, 1, 16000), (BATCH, 16000), (BATCH, FRAMES, 80), (BATCH, 2, 16000), (BATCH, 1920 * 4)]
-
-
-def _other_inputs(sizes: Sizes) -> Shapes:
-    return [(BATCH, sizes.channels, 224, 224), (BATCH, 2048, sizes.number("d_model", default=64))]
-
-
-def _other_past(sizes: Sizes) -> Shapes:
-    """Series of a single number come without a last axis."""
-    return [(BATCH, sizes.number("context_length", default=32)), (BATCH, 64)]
-
-
-def _other_hidden(sizes: Sizes) -> Shapes:
-    """Raw audio, and what was made from it, under the name of hidden states."""
-    return [(BATCH, 1, 3200), (BATCH, sizes.width, LENGTH)]
-
-
 OTHER_SHAPES: Final[dict[str, Callable[[Sizes], Shapes]]] = {
-    "inputs": _other_inputs,
-    "past_values": _other_past,
+    "inputs": lambda sizes: [(BATCH, sizes.channels, 224, 224), (BATCH, 2048, sizes.number("d_model", default=64))],
+    # Series of a single number come without a last axis.
+    "past_values": lambda sizes: [(BATCH, sizes.number("context_length", default=32)), (BATCH, 64)],
     "pixel_values": _other_pixels,
     "pixel_values_videos": _other_pixels,
     "input_features": _other_spectrograms,
-    "input_values": _other_audio,
-    "hidden_states": _other_hidden,
+    "input_values": lambda sizes: [
+        (BATCH, *shape) for shape in ((1, 16000), (16000,), (FRAMES, 80), (2, 16000), (7680,))
+    ],
+    # Raw audio, and what was made from it, under the name of hidden states.
+    "hidden_states": lambda sizes: [(BATCH, 1, 3200), (BATCH, sizes.width, LENGTH)],
 }
-"""Other layouts in which an input comes."""
+"""Other shapes to try for an input."""
