@@ -1,13 +1,17 @@
-# make demo   creates .venv, installs, checks a model and hunts on variants of real ones
-# make test   lint, strict types, all tests
-# Both are quick when nothing changed.
+# make demo          creates .venv, installs, checks a model and hunts on variants of real ones
+# make test          lint, strict types, all tests
+# make test-corpus   tests of the corpus with every model library installed, in .venv-corpus
+# Environments are made once.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+CORPUS := .venv-corpus
+CORPUS_INSTALLED := $(CORPUS)/.installed
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types cases roundtrip quality reference clean
+.PHONY: demo test test-corpus lint types cases roundtrip quality reference clean
 
 # Exit code 1 means that differences were found: what the demo is for.
 demo: $(INSTALLED)
@@ -25,6 +29,12 @@ HUNT := --on eager@scalar,inductor,onnxruntime,openvino --variants 80 --sample o
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# Here a missing library is a failure, not a skip. The result replaces docs/results/test-corpus.md.
+test-corpus: $(CORPUS_INSTALLED)
+	mkdir -p out
+	MINDGAP_REQUIRE_SOURCES=1 $(CORPUS)/bin/python -m pytest -q tests/corpus --junitxml=out/test-corpus.xml; status=$$?; \
+	  $(CORPUS)/bin/python scripts/corpus_results.py out/test-corpus.xml docs/results/test-corpus.md; exit $$status
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check src tests examples
@@ -52,9 +62,17 @@ quality: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python $(PIP_INSTALL) torch
+	$(BIN)/python $(PIP_INSTALL) -e '.[dev]'
+	touch $@
+
+# Resemblyzer without what it needs to be imported, a compiler among it: only its weights are used.
+$(CORPUS_INSTALLED): pyproject.toml constraints.txt
+	test -x $(CORPUS)/bin/python || $(PYTHON) -m venv $(CORPUS)
+	$(CORPUS)/bin/python $(PIP_INSTALL) torch
+	$(CORPUS)/bin/python $(PIP_INSTALL) -e '.[corpus,test]'
+	$(CORPUS)/bin/python $(PIP_INSTALL) --no-deps Resemblyzer
 	touch $@
 
 clean:
-	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(CORPUS) out build dist .mypy_cache .ruff_cache .pytest_cache

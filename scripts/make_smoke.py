@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from mindgap.corpus.build_model import build_model
-from mindgap.corpus.shipped import FOLDER, file_name
+from mindgap.corpus.sources.shipped import FOLDER, file_name
 from mindgap.records.files import write_whole
 from mindgap.records.source import Source
 

@@ -22,13 +22,15 @@ FLOW = [
     "reduction",
     "campaign",
     "explain",
-    "collect",
-    "replay",
+    "building",
+    "replaying",
     "bench",
     "report",
     "cli",
 ]
 """Each may import what stands before it; `errors` may be imported by all."""
+DRIVERS = {"corpus.building": "building", "corpus.replaying": "replaying"}
+"""Modules that put worker processes to use from inside an early folder: a stage of their own."""
 
 
 def imports_of(path: Path) -> set[str]:
@@ -42,13 +44,16 @@ def imports_of(path: Path) -> set[str]:
             names = [node.module]
             if node.module == "mindgap":
                 names = [f"mindgap.{alias.name}" for alias in node.names]
-        found |= {name.split(".")[1] for name in names if name.startswith("mindgap.")}
+        found |= {part_named(name.removeprefix("mindgap.")) for name in names if name.startswith("mindgap.")}
     return found
 
 
+def part_named(module: str) -> str:
+    return DRIVERS.get(module, module.split(".")[0])
+
+
 def part_of(path: Path) -> str:
-    relative = path.relative_to(ROOT)
-    return relative.parts[0].removesuffix(".py")
+    return part_named(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 def test_no_stage_imports_a_later_one() -> None:

@@ -6,8 +6,9 @@ import mindgap
 
 
 def test_the_main_jobs_are_at_the_top():
-    from mindgap.campaign.hunt import hunt
     from mindgap.pipeline import check
+
+    from mindgap.campaign.hunt import hunt
 
     assert mindgap.check is check
     assert mindgap.hunt is hunt

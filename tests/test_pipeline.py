@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from mindgap.pipeline import import_paths
 from torch import nn
 
 import mindgap
 from mindgap.errors import ModelError, UsageError
 from mindgap.execution.pool import Pool
-from mindgap.pipeline import import_paths
 from mindgap.platforms.config import load_config
 from mindgap.records.outcome import Ran
 from mindgap.records.verdict import Blame, Conclusion, Kind

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindgap.campaign.case import Case
-from mindgap.campaign.stream import numbered
 from mindgap.execution.batch import Trial
 from mindgap.execution.serve_stream import described
+
+from mindgap.campaign.stream import numbered
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 from tests.campaign.programs import variants

@@ -7,15 +7,15 @@ import threading
 from pathlib import Path
 
 import pytest
-
 from mindgap.campaign.case import Case
+from mindgap.execution.batch import Trial
+from mindgap.execution.serve_stream import described
+
 from mindgap.campaign.export import export
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.stream import numbered
 from mindgap.campaign.writer import Writer
 from mindgap.errors import NoSpace, UsageError
-from mindgap.execution.batch import Trial
-from mindgap.execution.serve_stream import described
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 from tests.campaign.programs import plan, variants

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from mindgap.campaign.metamorphic import ALONE, EQUIVALENT, NEIGHBOURS, PERMUTED, batch_size, relations
+from mindgap.execution.serve_stream import described
 
 from mindgap.campaign.hunt import hunt
 from mindgap.campaign.ledger import Ledger
-from mindgap.campaign.metamorphic import ALONE, EQUIVALENT, NEIGHBOURS, PERMUTED, batch_size, relations
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.stream import MadeHere, numbered
-from mindgap.execution.serve_stream import described
 from mindgap.platforms.config import Config
 from mindgap.program.codec import decode
 from mindgap.program.graph import Input, Node, Program, Ref

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from mindgap.execution.batch import Job, Trial
+from mindgap.execution.careful import Careful
 
 from mindgap.campaign.remote import output_values, restore
 from mindgap.campaign.runners import LocalRunner
-from mindgap.execution.batch import Job, Trial
-from mindgap.execution.careful import Careful
 from mindgap.execution.pool import Pool
 from mindgap.platforms.registry import resolve
 from mindgap.program.codec import encode

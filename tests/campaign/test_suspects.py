@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mindgap.campaign.suspects import cut, first_diverging
+
 from mindgap.program.graph import Program, Ref, leaves
 from tests.campaign.programs import OPS, program
 

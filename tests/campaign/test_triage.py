@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mindgap.execution.batch import Trial
 
 from mindgap.campaign.triage import Evidence, group, numbered, rough_key
-from mindgap.execution.batch import Trial
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 

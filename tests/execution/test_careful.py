@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-
-from mindgap.errors import CorruptProgram
 from mindgap.execution.batch import Job, Question, Trial, digest_of, verdict_from, verdict_message
 from mindgap.execution.careful import Careful
+from mindgap.execution.serve_batch import Weights
+
+from mindgap.errors import CorruptProgram
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
-from mindgap.execution.serve_batch import Weights
 from mindgap.program.codec import encode
 from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest
 from mindgap.program.made import Made

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from mindgap.execution.subject import Subject, make_subject
 
 from mindgap.errors import PlatformUnavailable
 from mindgap.execution.pool import Pool
-from mindgap.execution.subject import Subject, make_subject
 from mindgap.program.graph import Input, Node, Program, Ref
 from mindgap.program.inputs import Inputs
 from mindgap.records.outcome import Stage, Status

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from mindgap.records.tensors import same_bits
 from mindgap.explanation.code import tensor_text, write_code
+from mindgap.records.tensors import same_bits
 from tests.tracing.witnesses import chain, run_here, witness_of, writing
 
 I = torch.tensor  # noqa: E741

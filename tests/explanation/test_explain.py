@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from mindgap.explain import explain, explain_finding, finding_ids
+from mindgap.pipeline import import_paths
 
 from mindgap.campaign.ledger import Ledger
 from mindgap.errors import MindgapError
 from mindgap.execution.pool import Pool
-from mindgap.explain import explain, explain_finding, finding_ids
-from mindgap.pipeline import import_paths
 from mindgap.platforms.config import Config, load_config
 from mindgap.program.codec import encode
 from mindgap.report.explain import explanation_document, explanation_lines

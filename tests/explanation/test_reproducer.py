@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from mindgap.pipeline import environment
 
 from mindgap.bench.faults import PLANTED
 from mindgap.execution.pool import Pool
-from mindgap.pipeline import environment
-from mindgap.platforms.registry import resolve
 from mindgap.explanation.reproducer import write_reproducer
+from mindgap.platforms.registry import resolve
 from mindgap.tracing.examine import Examiner
 from tests.tracing.witnesses import plant, witness_of
 

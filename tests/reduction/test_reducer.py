@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mindgap.program.case import Case
 from mindgap.reduction.asking import Asker
 from mindgap.reduction.journal import Journal
 from mindgap.reduction.reducer import Budget, reduce
@@ -17,7 +18,6 @@ from mindgap.reduction.simplicity import digits, simplicity
 from mindgap.tracing.capture import capture
 from mindgap.tracing.examine import Examiner
 from mindgap.tracing.extract import Value
-from mindgap.program.case import Case
 from tests.tracing.witnesses import chain, plant, run_here, witness_of, writing
 
 

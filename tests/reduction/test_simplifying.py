@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from mindgap.explanation.code import tensor_text
-from mindgap.reduction.simplifying import layouts
 from mindgap.reduction.simplicity import simplicity
+from mindgap.reduction.simplifying import layouts
 from tests.tracing.witnesses import witness_of
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mindgap.campaign.summary import CampaignSummary, PlatformCounts
+
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import PlatformProgress, Snapshot
-from mindgap.campaign.summary import CampaignSummary, PlatformCounts
 from mindgap.campaign.triage import Finding, group
 from mindgap.report.campaign import (
     campaign_markdown,

@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mindgap.program.case import Case
 from mindgap.program.graph import Ref
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing import own
 from mindgap.tracing.examine import Examiner, Symptom
 from mindgap.tracing.extract import units
 from mindgap.tracing.trace import trace
-from mindgap.program.case import Case
 from tests.tracing.witnesses import plant, witness_of
 
 LENGTH = 2000

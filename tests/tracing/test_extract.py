@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mindgap.program.case import Case
 from mindgap.records.tensors import same_bits
 from mindgap.tracing.capture import capture
 from mindgap.tracing.extract import extract, merged, units
-from mindgap.program.case import Case
 from tests.tracing.witnesses import chain, run_here, witness_of, writing
 
 PROGRAMS = {"chain": (chain, torch.randn(4, 4)), "writing": (writing, torch.randn(3, 4))}

@@ -11,10 +11,10 @@ import torch
 from mindgap.bench.faults import MARK
 from mindgap.platforms.torch.torch_run import named_outputs
 from mindgap.program.build import build
+from mindgap.program.case import Case
 from mindgap.program.inputs import copy_of
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Outcome, Stage, Status
-from mindgap.program.case import Case
 
 
 def witness_of(function: Callable[..., Any], *args: torch.Tensor) -> Case:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mindgap.corpus.shipped import FOLDER
+from mindgap.corpus.sources.shipped import FOLDER
 from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.program import codec
 from mindgap.program.fingerprint import fingerprint

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mindgap.bench.measurement import Measurement
-from mindgap.collect import build_corpus
+from mindgap.corpus.building import build_corpus
 from mindgap.corpus.stats import summarise
 from mindgap.corpus.store import Status, Store
 from mindgap.platforms.versions import versions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mindgap.corpus.inputs import of_program
-from mindgap.corpus.shipped import FOLDER
+from mindgap.corpus.sources.shipped import FOLDER
 from mindgap.errors import UsageError
 from mindgap.program import codec
 from mindgap.program.case import Case

@@ -13,7 +13,7 @@ from mindgap.bench.measurement import Measurement
 from mindgap.bench.small_programs import small_program
 from mindgap.corpus.export import export, prepare
 from mindgap.corpus.load import load
-from mindgap.corpus.shipped import Smoke
+from mindgap.corpus.sources.shipped import Smoke
 from mindgap.platforms.versions import versions
 from mindgap.program.graph import Program, leaves
 from mindgap.program.inputs import Inputs

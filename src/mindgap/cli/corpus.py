@@ -22,7 +22,7 @@ StoreDirectory = Annotated[
 @app.command("list")
 def list_(source: Sources = None, as_json: AsJson = False) -> None:
     """List what each library offers here, or the command that installs it; with --source, every model of it."""
-    from mindgap.collect import list_libraries
+    from mindgap.corpus.building import list_libraries
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table
     from mindgap.report.corpus import library_rows, list_closing, list_document, offer_rows
 
@@ -57,7 +57,7 @@ def build(
     Each model is loaded, exported, compared bit for bit with its source and looked at for dead operators in a
     process of its own: one that crashes, hangs or eats the memory costs only itself.
     """
-    from mindgap.collect import build_corpus
+    from mindgap.corpus.building import build_corpus
     from mindgap.corpus.store import default_directory
     from mindgap.report.console import ProgressLine, show_line
     from mindgap.report.corpus import collected_lines
@@ -121,8 +121,8 @@ def replay(
     jobs: Annotated[int, typer.Option(help="Models at work at the same time.", min=1)] = 2,
 ) -> None:
     """Run stored programs beside the models that they came from and compare every bit; exit code 1 if any differs."""
+    from mindgap.corpus.replaying import replay_corpus
     from mindgap.corpus.store import default_directory
-    from mindgap.replay import replay_corpus
     from mindgap.report.console import ProgressLine, show_line, show_table
 
     with ProgressLine() as progress:

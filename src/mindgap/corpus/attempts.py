@@ -1,4 +1,4 @@
-"""The first way to build a model that really runs, with living weights."""
+"""Tries ways to build a model until one runs, with weights from the seed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import casting, files, library, weights
-from mindgap.corpus.inputs import first_line
+from mindgap.corpus import files, library, weights
+from mindgap.corpus.inputs import first_line, floats
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import ModelError
 from mindgap.records.source import Source
@@ -27,9 +27,16 @@ class TooLarge(ModelError):
 class Attempt:
     """One way to build a model, and what to call it with."""
 
-    build: Callable[[], torch.nn.Module]
+    build: Callable[[], Any]
+    """Gives a torch.nn.Module."""
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def with_images(build: Callable[[], Any], seed: int, sizes: Iterable[int]) -> Iterator[Attempt]:
+    """One square image per size."""
+    for size in sizes:
+        yield Attempt(build, (floats(seed, "image", (1, 3, size, size)),))
 
 
 def first_that_runs(source: Source, attempts: Iterable[Attempt], keep_weights: bool = False) -> Loaded:
@@ -44,7 +51,7 @@ def first_that_runs(source: Source, attempts: Iterable[Attempt], keep_weights: b
                 failure = failure or attempt
                 break
             try:
-                model = _built(attempt, source.seed, keep_weights)
+                model = built(attempt.build, source.seed, keep_weights)
                 torch.manual_seed(source.seed)
                 with torch.no_grad():
                     model(*attempt.args, **attempt.kwargs)
@@ -54,8 +61,7 @@ def first_that_runs(source: Source, attempts: Iterable[Attempt], keep_weights: b
             except Exception as error:  # a size that does not divide, a layout that was guessed wrong
                 failure = failure or error
                 continue
-            loaded = Loaded(source.spec, attempt.args, dict(attempt.kwargs), model=model)
-            return casting.in_precision(loaded, source.dtype)
+            return Loaded(source.spec, attempt.args, dict(attempt.kwargs), model=model)
     raise refusal(source.spec, failure) from failure
 
 
@@ -69,25 +75,28 @@ def _drawn(attempts: Iterable[Attempt]) -> Iterator[Attempt | Exception]:
         yield error
 
 
-def _built(attempt: Attempt, seed: int, keep_weights: bool) -> torch.nn.Module:
+def built(build: Callable[[], Any], seed: int, keep_weights: bool = False) -> torch.nn.Module:
+    """The model in evaluation mode; raises TooLarge."""
     torch.manual_seed(seed)
     with contextlib.nullcontext() if keep_weights else weights.undrawn():
-        model = attempt.build()
-    count = sum(parameter.numel() for parameter in model.parameters())
-    refuse_large(count)
+        model: torch.nn.Module = build()
+    refuse_large(_parameters(model))
     if not keep_weights:
         weights.enliven(model, seed)
     return model.eval()
 
 
-def counted_first(build: Callable[[], torch.nn.Module]) -> Callable[[], torch.nn.Module]:
-    """A builder that refuses a model that is too large before its memory is taken."""
+def _parameters(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
 
-    def guarded() -> torch.nn.Module:
+
+def counted_first(build: Callable[[], Any]) -> Callable[[], Any]:
+    """A builder that refuses a model that is too large before it takes any memory."""
+
+    def guarded() -> Any:
         try:
-            with torch.device("meta"):
-                count = sum(parameter.numel() for parameter in build().parameters())
-        except Exception:  # what cannot be built without memory is counted when it was built
+            count = count_parameters(build)
+        except Exception:  # what cannot be built without memory is counted after it is built
             count = 0
         refuse_large(count)
         return build()
@@ -95,14 +104,21 @@ def counted_first(build: Callable[[], torch.nn.Module]) -> Callable[[], torch.nn
     return guarded
 
 
-def refuse_large(count: int) -> None:
+def count_parameters(build: Callable[[], Any]) -> int:
+    """The size of a model, without memory for its weights."""
+    with torch.device("meta"):
+        return _parameters(build())
+
+
+def refuse_large(count: int, most: int | None = None) -> None:
     """Raises TooLarge for a model with so many parameters."""
-    if count > MOST_PARAMETERS:
-        raise TooLarge(f"it has {count} parameters, more than {MOST_PARAMETERS}")
+    limit = MOST_PARAMETERS if most is None else most
+    if count > limit:
+        raise TooLarge(f"it has {count} parameters, more than {limit}")
 
 
 def refusal(spec: str, failure: BaseException | None) -> ModelError:
-    """What to tell a user whose model could not be built: network and version are named as such."""
+    """The error for a model that could not be built; names the network or the version where that is why."""
     if failure is None:
         return ModelError(f"{spec} does not run", cause="nothing is known about how to build it")
     chain = list(_causes(failure))
@@ -129,8 +145,5 @@ def known(name: str, names: Sequence[str], prefix: str) -> str:
     """The name, when the library has it; else a ModelError with the nearest one."""
     if name in names:
         return name
-    found = files.nearest(name, list(names))
-    raise ModelError(
-        f"{prefix} has no model {name!r}",
-        hint=f"did you mean {prefix}:{found}?" if found else f"mindgap corpus list --source {prefix}",
-    )
+    hint = files.did_you_mean(name, names, f"{prefix}:") or f"mindgap corpus list --source {prefix}"
+    raise ModelError(f"{prefix} has no model {name!r}", hint=hint)

@@ -10,9 +10,9 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 
@@ -23,6 +23,7 @@ from mindgap.corpus.load import load
 from mindgap.corpus.recipes import with_held
 from mindgap.corpus.roundtrip import as_example, difference, run_call, run_source
 from mindgap.errors import MindgapError, NoSpace
+from mindgap.execution.tasks import Worker, task
 from mindgap.program import codec
 from mindgap.program.fingerprint import fingerprint
 from mindgap.program.graph import Program, Tensors
@@ -59,13 +60,18 @@ class BuiltModel:
     versions: str = "{}"
     """JSON: the package that defines the model, and torch."""
 
-    def to_message(self) -> dict[str, Any]:
-        return {**asdict(self), "operators": list(self.operators)}
 
-    @classmethod
-    def from_message(cls, message: dict[str, Any]) -> BuiltModel:
-        liveness = Liveness(**message["liveness"]) if message["liveness"] else None
-        return cls(**{**message, "liveness": liveness, "operators": tuple(message["operators"])})
+@dataclass(frozen=True, slots=True)
+class BuildModel:
+    """A model to build, and the folder that takes its files."""
+
+    source: Source
+    folder: str
+
+
+@task
+def build_in_worker(worker: Worker, request: BuildModel) -> BuiltModel:
+    return build_model(request.source, Path(request.folder))
 
 
 class NotBuilt(Exception):

@@ -1,8 +1,9 @@
-"""Model files: where a spec's path leads, and what to say when nothing is there."""
+"""Model files: finding and reading them, and errors that help."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 from mindgap.errors import ModelError, Untrusted
@@ -36,14 +37,13 @@ def refuse(path: Path, cause: str) -> Untrusted:
     )
 
 
-def nearest(name: str, names: list[str]) -> str | None:
-    """The known name that a mistyped one most likely stands for."""
-    found = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return found[0] if found else None
+def did_you_mean(name: str, names: Iterable[str], prefix: str = "") -> str | None:
+    """A hint with the known name that a mistyped one most likely stands for."""
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f"did you mean {prefix}{found[0]}?" if found else None
 
 
 def _nearest(path: Path) -> str | None:
     if not path.parent.is_dir():
         return f"there is no directory {path.parent} either"
-    found = nearest(path.name, sorted(item.name for item in path.parent.iterdir()))
-    return f"did you mean {found}?" if found else None
+    return did_you_mean(path.name, sorted(item.name for item in path.parent.iterdir()))

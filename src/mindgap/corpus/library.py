@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from mindgap.corpus import torchaudio_ops, torchvision_ops
+from mindgap.corpus import compiled_parts
 from mindgap.corpus.inputs import first_line
 from mindgap.errors import ModelError
 
@@ -27,9 +27,8 @@ def import_library(name: str, extra: str | None = None, at_least: str | None = N
     top = name.partition(".")[0]
     install = f"pip install 'mindgap[{extra or top}]'"
     try:
-        torchvision_ops.make_importable()
-        torchaudio_ops.make_importable()
-        with warnings.catch_warnings(), _no_lookups():  # some packages ask for news of themselves
+        compiled_parts.make_importable()
+        with warnings.catch_warnings(), _no_lookups():  # some packages look for updates
             warnings.simplefilter("ignore")
             module = importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -61,14 +60,14 @@ def version_of(module: ModuleType, top: str) -> str | None:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The release part of a version, to be compared."""
+    """The release part of a version, for comparison."""
     release = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(part) for part in release.group().split(".")) if release else ()
 
 
 @contextlib.contextmanager
 def offline() -> Iterator[None]:
-    """Nothing is fetched meanwhile: hub clients refuse, and no host name is looked up."""
+    """No downloads inside: hub clients refuse, and no host name is looked up."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(_no_lookups())
         with contextlib.suppress(ModuleNotFoundError):
@@ -91,7 +90,7 @@ def _no_lookups() -> Iterator[None]:
     look_up = socket.getaddrinfo
 
     def refuse(host: Any, *args: Any, **kwargs: Any) -> Any:
-        raise Offline(f"{host} was to be reached, and models are built without network")
+        raise Offline(f"it wanted to reach {host}, and models are built without network")
 
     socket.getaddrinfo = refuse
     try:
@@ -102,7 +101,7 @@ def _no_lookups() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet(logger_name: str = "huggingface_hub", level: int = logging.ERROR) -> Iterator[None]:
-    """Warnings of libraries about their own defaults are not news for a user of mindgap."""
+    """Hide what libraries say about their own defaults: users of mindgap cannot act on it."""
     logger = logging.getLogger(logger_name)
     before = logger.level
     logger.setLevel(level)

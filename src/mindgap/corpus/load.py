@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from mindgap.corpus import registry
+from mindgap.corpus.casting import in_precision
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.weights import made_of
 from mindgap.errors import ModelError
@@ -20,7 +21,7 @@ def load(source: Source) -> Loaded:
     """The model that a spec names, with inputs that fit it; raises ModelError or Untrusted."""
     model_source = registry.find(source)
     torch.manual_seed(source.seed)
-    loaded = model_source.load(source)
+    loaded = in_precision(model_source.load(source), source.dtype)
     return replace(loaded, made=made_of(loaded.model), seed=source.seed)
 
 

@@ -9,13 +9,14 @@ from typing import Final, TypeVar
 
 from mindgap.corpus.registry import Library, Offer, discover
 from mindgap.errors import ModelError
+from mindgap.execution.tasks import Worker, task
 
 T = TypeVar("T")
 
 FIRST: Final = ("timm", "transformers", "torchvision")
 """Of a model that several libraries offer, the first of these is kept; the others follow by name."""
 OWN: Final = "own"
-"""What the user's own files count as, where a library or a domain is named."""
+"""The library and domain of the user's own files."""
 _MODEL_FILES: Final = (".py", ".pt2", ".mgp")
 _SIZE_WORDS: Final = (
     ("atto", "femto", "pico", "nano", "n", "t"),
@@ -26,7 +27,7 @@ _SIZE_WORDS: Final = (
     ("large", "l", "xlarge", "xl", "x"),
     ("huge", "h", "giant", "g", "gigantic", "xxl", "xxlarge", "enormous"),
 )
-"""Words and letters by which makers tell the sizes of one model apart, from small to large."""
+"""Words and letters for sizes in model names, from small to large."""
 _SIZES: Final = {word: rank for rank, words in enumerate(_SIZE_WORDS) for word in words}
 
 
@@ -35,6 +36,12 @@ def libraries() -> dict[str, Library]:
     found = {source.prefix: source for source in discover() if isinstance(source, Library)}
     order = sorted(found, key=lambda prefix: (FIRST.index(prefix) if prefix in FIRST else len(FIRST), prefix))
     return {prefix: found[prefix] for prefix in order}
+
+
+@task
+def list_offers(worker: Worker, library: str) -> tuple[Offer, ...]:
+    """Every model that a library offers, asked in a worker: importing it may fail in any way."""
+    return tuple(libraries()[library].offers())
 
 
 def own_offers(path: Path) -> list[Offer]:
@@ -62,7 +69,7 @@ def plan(offers: Mapping[str, Sequence[Offer]]) -> list[tuple[str, Offer]]:
 
 
 def second_names(offers: Iterable[tuple[str, Offer]]) -> dict[str, str]:
-    """Specs whose model an earlier library offers under the same name, with the spec of that one."""
+    """Specs of models that an earlier library offers under the same name, with that library's spec."""
     owners: dict[tuple[str, str], tuple[str, str]] = {}
     found: dict[str, str] = {}
     for library, offer in offers:
@@ -86,7 +93,7 @@ def normalised(spec: str) -> str | None:
 
 
 def in_turn(groups: Sequence[Sequence[T]]) -> list[T]:
-    """One of each group, again and again, until all are used."""
+    """The groups interleaved: the first of each, then the second of each, and so on."""
     longest = max(map(len, groups), default=0)
     return [group[index] for index in range(longest) for group in groups if index < len(group)]
 
@@ -99,6 +106,6 @@ def _by_family(offers: Sequence[Offer]) -> list[Offer]:
 
 
 def likely_size(spec: str) -> tuple[int, list[int]]:
-    """What a model's name says of its size: `vit_tiny` before `vit_base`, `resnet18` before `resnet101`."""
+    """A model's size as its name suggests: `vit_tiny` before `vit_base`, `resnet18` before `resnet101`."""
     parts = re.findall(r"[a-z]+|\d+", spec.lower())
     return max((_SIZES.get(part, 0) for part in parts), default=0), [int(part) for part in parts if part.isdigit()]

@@ -17,7 +17,7 @@ from mindgap.records.source import Source
 
 
 class ModelSource(ABC):
-    """One way to name a model; a file of this package registers it with `@register`."""
+    """One way to name a model; a module below `sources/` registers it with `@register`."""
 
     forms: ClassVar[tuple[str, ...]]
     """How a user writes it, as shown when a spec is not understood."""
@@ -28,7 +28,7 @@ class ModelSource(ABC):
 
     @abstractmethod
     def load(self, source: Source) -> Loaded:
-        """The model with inputs that fit it; raises ModelError or Untrusted."""
+        """The model with inputs that fit it; raises ModelError or Untrusted. `load` casts it afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,11 @@ class Library(ModelSource):
     extra: ClassVar[str]
     """The extra of mindgap that installs it: `pip install 'mindgap[EXTRA]'`."""
 
+    @property
+    def install(self) -> str:
+        """The command that installs it; empty for what comes with mindgap."""
+        return f"pip install 'mindgap[{self.extra}]'" if self.extra else ""
+
     def claims(self, spec: str, directory: Path) -> bool:
         return spec.startswith(f"{self.prefix}:")
 
@@ -76,10 +81,10 @@ def register(source: Registered) -> Registered:
 
 @functools.cache
 def discover() -> tuple[ModelSource, ...]:
-    """Every model source of this package, in the order of their file names."""
-    package = importlib.import_module("mindgap.corpus")
-    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
-        importlib.import_module(f"mindgap.corpus.{module.name}")
+    """Every model source below `sources/`, in the order of their file names."""
+    package = importlib.import_module("mindgap.corpus.sources")
+    for module in sorted(pkgutil.walk_packages(package.__path__, f"{package.__name__}."), key=lambda item: item.name):
+        importlib.import_module(module.name)
     return tuple(_SOURCES[name] for name in sorted(_SOURCES))
 
 

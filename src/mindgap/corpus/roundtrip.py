@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -71,17 +70,6 @@ def roundtrip(source: Source) -> RoundTrip:
         return RoundTrip(source.spec, True, False, *size, reason=f"{type(error).__name__}: {first_line(error)}")
     different = next((found for run in runs[1:] if (found := difference(runs[0], run))), "")
     return RoundTrip(source.spec, True, not different, *size, reason=different)
-
-
-def replay(source: Source, path: Path) -> str:
-    """What differs between a model and its stored program on the program's own inputs; empty when nothing does."""
-    loaded = load(source)
-    if loaded.model is None:
-        return "it has no source beside the program"
-    program, constants = codec.load(path)
-    inputs = as_example(prepare(loaded), program)
-    expected = run_source(inputs, source.seed, loaded.model)
-    return difference(expected, run_call(inputs, source.seed, Executable(program, constants).run))
 
 
 def as_example(inputs: Inputs, program: Program) -> Inputs:

@@ -1,4 +1,4 @@
-"""Classes built and called by what their signatures ask for, from tables of small values by parameter name."""
+"""Builds and calls classes by their signatures, with small values looked up by parameter name."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _NO_NAME = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
 def parameters(function: Any) -> dict[str, inspect.Parameter]:
-    """What a class or method takes by name, without `self`."""
+    """Parameters by name, without `self`."""
     found = inspect.signature(function).parameters
     return {name: item for name, item in found.items() if name != "self" and item.kind not in _NO_NAME}
 
 
 def required(function: Any) -> list[str]:
-    """What must be given."""
+    """Parameters without a default."""
     return [name for name, item in parameters(function).items() if item.default is item.empty]
 
 
 def takes_any(function: Any) -> bool:
-    """Whether a function takes keywords that it does not name."""
+    """Whether a function has **kwargs."""
     return any(item.kind is item.VAR_KEYWORD for item in inspect.signature(function).parameters.values())
 
 
@@ -42,17 +42,22 @@ def arguments(function: Any, values: Mapping[str, Any], optional: Iterable[str] 
     return {name: values[name] for name in parameters(function) if name in values and name in wanted}
 
 
-def modules_of(package: ModuleType, names: Iterable[str]) -> dict[str, type[torch.nn.Module]]:
-    """The module classes among these names; another name of the same class is left out."""
+def buildable(
+    package: ModuleType, names: Iterable[str], values: Iterable[str], inputs: Iterable[str]
+) -> dict[str, type[torch.nn.Module]]:
+    """The module classes among these names whose required parameters and inputs all have values.
+
+    Another name of the same class is left out.
+    """
     found: dict[str, type[torch.nn.Module]] = {}
     for name in names:
         kind = getattr(package, name, None)
         if isinstance(kind, type) and issubclass(kind, torch.nn.Module) and kind not in found.values():
             found[kind.__name__ if hasattr(package, kind.__name__) else name] = kind
-    return found
+    return {name: kind for name, kind in found.items() if _can_be_built(kind, values, inputs)}
 
 
-def can_be_built(kind: type[torch.nn.Module], values: Iterable[str], inputs: Iterable[str]) -> bool:
+def _can_be_built(kind: type[torch.nn.Module], values: Iterable[str], inputs: Iterable[str]) -> bool:
     """Whether there are values for all that it needs, and it computes something of its own."""
     takes = required(kind.__init__) if "__init__" in _defined(kind) else []
     called = required(kind.forward) if "forward" in _defined(kind) else ["nothing"]

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from mindgap.collect import Collected, LibraryOffers
+from mindgap.corpus.building import Collected, LibraryOffers
 from mindgap.corpus.stats import Stats
 from mindgap.corpus.store import Entry, Status
 from mindgap.report.markdown import markdown_table

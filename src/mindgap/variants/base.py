@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.corpus.inputs import from_metas
-from mindgap.corpus.shipped import FOLDER as SMOKE
+from mindgap.corpus.sources.shipped import FOLDER as SMOKE
 from mindgap.corpus.store import Status, Store
 from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.program import codec, ops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mindgap.corpus.shipped import FOLDER as SMOKE
+from mindgap.corpus.sources.shipped import FOLDER as SMOKE
 from mindgap.corpus.store import Store
 from mindgap.errors import ModelError
 from mindgap.records.variant import Provenance

@@ -1,0 +1,66 @@
+"""`model.pt2`: an exported program as `torch.export.save` writes it."""
+
+from __future__ import annotations
+
+import io
+import logging
+from pathlib import Path
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from mindgap.corpus import files, inputs
+from mindgap.corpus.library import quiet
+from mindgap.corpus.loaded import Loaded
+from mindgap.corpus.registry import ModelSource, register
+from mindgap.corpus.sources.pt2 import safety
+from mindgap.errors import ModelError
+from mindgap.program.build import build
+from mindgap.records.source import Source
+
+
+@register
+class ExportedFile(ModelSource):
+    """An archive of torch.export; refused without trust when reading it would execute code."""
+
+    forms = ("model.pt2",)
+
+    def claims(self, spec: str, directory: Path) -> bool:
+        return spec.endswith(".pt2")
+
+    def load(self, source: Source) -> Loaded:
+        path = files.resolve(source.spec, source.directory)
+        content = files.read(path)  # checked and loaded from the same bytes: the file may change in between
+        danger = None if source.trust else safety.danger(content)
+        if danger is not None:
+            raise files.refuse(path, danger)
+        exported = _load(content, path)
+        program, constants = build(exported, path.name)
+        args = _example(exported)
+        if args is None or len(args) != len(program.inputs):
+            args = inputs.of_program(program, source.seed)
+        loaded = Loaded(path.name, args, {}, program=program, constants=constants)
+        inputs.check_fit(loaded)
+        return loaded
+
+
+def _load(content: bytes, path: Path) -> ExportedProgram:
+    try:
+        # torch.export.load logs whole tracebacks before it raises; ours is the only message.
+        with quiet("torch.export", logging.CRITICAL):
+            return torch.export.load(io.BytesIO(content))
+    except Exception as error:  # a damaged archive raises many types
+        raise ModelError(
+            f"{path.name} is not an exported program that torch {torch.__version__} reads",
+            where=str(path),
+            cause=inputs.first_line(error),
+        ) from error
+
+
+def _example(exported: ExportedProgram) -> tuple[torch.Tensor, ...] | None:
+    """The tensors that the program was exported with, in flat order."""
+    if not exported.example_inputs:
+        return None
+    flat = pytree.tree_leaves(exported.example_inputs)
+    return tuple(leaf for leaf in flat if isinstance(leaf, torch.Tensor))
