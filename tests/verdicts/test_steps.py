@@ -15,7 +15,7 @@ from mindgap.records.verdict import Conclusion
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.runner import ProgramRunner, make
 from mindgap.verdicts.steps import ALL_RUNS, BRIEF, STEPS, Step, judge_in_steps
-from mindgap.verdicts.surveyor import Surveyor, survey
+from mindgap.verdicts.survey import Surveyor, survey
 
 
 class Asked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mindgap.verdicts.survey import THOROUGH
+from mindgap.verdicts.surveyed import THOROUGH
 from mindgap.verdicts.unspecified import RULES, matching
 from tests.verdicts.programs import call, surveyed
 

@@ -264,7 +264,8 @@ def _offers(pool: Pool, sources: Sequence[str] | None, tell: Progress, building:
 def _ask(pool: Pool, library: Library) -> LibraryOffers:
     install = library.install
     try:
-        return LibraryOffers(library.prefix, pool.demand(ASKING, list_offers, library.prefix, f"asking {library.prefix}"), install=install)
+        offers = pool.demand(ASKING, list_offers, library.prefix, f"asking {library.prefix}")
+        return LibraryOffers(library.prefix, offers, install=install)
     except UsageError as error:  # not installed, or not in a version that works
         reason = ": ".join(filter(None, [error.what, error.cause]))
         return LibraryOffers(library.prefix, reason=reason, install=install)

@@ -14,7 +14,7 @@ from mindgap.verdicts.comparison import Comparison
 from mindgap.verdicts.elements import CHUNK, ILL, THRESHOLD, Expected, apart, deviation, expected_chunks, signed
 from mindgap.verdicts.floor import real_view
 from mindgap.verdicts.ordered import compare_indices
-from mindgap.verdicts.survey import RESHAPED, Survey, Surveyed
+from mindgap.verdicts.surveyed import RESHAPED, Survey, Surveyed
 from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION
 
 

@@ -26,7 +26,7 @@ from mindgap.records.tensors import NamedTensor, same_outputs
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.judge import Judgement, judge
-from mindgap.verdicts.survey import THOROUGH, Survey
+from mindgap.verdicts.surveyed import THOROUGH, Survey
 
 ALL_RUNS: Final = 8
 """Noise runs of the last step (docs/decisions/0003)."""
