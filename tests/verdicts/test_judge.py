@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mindgap.program.inputs import Inputs
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.judge import judge
+from mindgap.verdicts.survey import survey as make_survey
 from mindgap.verdicts.surveyed import Survey
 from tests.verdicts.programs import failed, ok, surveyed
 
@@ -69,10 +71,37 @@ def test_nan_bits_do_not_count():
     assert verdict(ok("eager", nan), ok("c", flipped), survey).conclusion is Conclusion.AGREES
 
 
-def test_the_sign_of_zero_is_graded_low():
-    survey = surveyed(torch.neg, torch.tensor([0.0, 1.0]))
+@pytest.mark.parametrize("known", [True, False])
+def test_the_sign_of_zero_is_a_hazard(known):
+    survey = surveyed(torch.neg, torch.tensor([0.0, 1.0])) if known else None
     found = verdict(ok("eager", torch.tensor([-0.0, -1.0])), ok("c", torch.tensor([0.0, -1.0])), survey)
-    assert (found.conclusion, found.kind) == (Conclusion.ROUNDING, Kind.SIGNED_ZERO)
+    assert (found.conclusion, found.kind, found.rule) == (Conclusion.HAZARD, Kind.SIGNED_ZERO, "signed-zero")
+
+
+def test_the_sign_of_zero_is_seen_among_rounding_and_hides_no_defect():
+    x = torch.tensor([-0.0, 1.0, 2.0])
+    survey = surveyed(lambda t: t * 3, x)
+    nearly, wrong = torch.tensor([0.0, 3 * (1 + 2**-23), 6.0]), torch.tensor([0.0, 3.0, 7.0])
+    assert verdict(ok("eager", x * 3), ok("c", nearly), survey).kind is Kind.SIGNED_ZERO
+    found = verdict(ok("eager", x * 3), ok("c", wrong), survey)
+    assert (found.conclusion, found.kind) == (Conclusion.DIVERGES, Kind.VALUE)
+
+
+def test_a_random_output_of_another_shape_or_dtype_is_a_defect():
+    x = torch.zeros(16)
+    survey = surveyed(lambda t: torch.rand(16) + t, x)
+    assert verdict(ok("eager", x), ok("c", torch.rand(16)), survey).conclusion is Conclusion.HAZARD
+    for other, kind in ((torch.rand(()), Kind.SHAPE), (torch.rand(16).double(), Kind.DTYPE)):
+        found = verdict(ok("eager", x), ok("c", other), survey)
+        assert (found.conclusion, found.kind) == (Conclusion.DIVERGES, kind)
+
+
+def test_another_shape_is_a_hazard_where_chance_decides_it():
+    x = torch.arange(64.0)
+    survey = make_survey(lambda t: t[torch.rand(64) > 0.5], Inputs.of([x], {}))
+    shape = survey.outputs[0].reference.shape
+    found = verdict(ok("eager", torch.zeros(shape)), ok("c", torch.zeros(shape[0] + 1)), survey)
+    assert (found.conclusion, found.kind, found.rule) == (Conclusion.HAZARD, Kind.SHAPE, "random-stream")
 
 
 def test_the_sign_of_zero_counts_where_an_operator_amplifies_it():

@@ -16,6 +16,8 @@ from mindgap.verdicts.judge import judge
 from mindgap.verdicts.runner import ProgramRunner, make
 from mindgap.verdicts.steps import ALL_RUNS, BRIEF, STEPS, Step, judge_in_steps
 from mindgap.verdicts.survey import Surveyor, survey
+from mindgap.verdicts.surveyed import Survey
+from tests.verdicts.programs import program
 
 
 class Asked:
@@ -94,6 +96,27 @@ def test_an_output_that_eager_does_not_have_is_not_settled_by_a_glance():
     extra = NamedTensor("input:x", torch.zeros(3))
     other = replace(outcome(asked, "c", nearly), outputs=(*outcome(asked, "c", nearly).outputs, extra))
     assert judge_in_steps([(eager, [other])], asked.survey, BRIEF)["c"].conclusion is Conclusion.DIVERGES
+
+
+def test_signs_of_zeros_are_settled_at_a_glance_unless_another_output_is_open():
+    zeros, flipped = NamedTensor("[0]", torch.tensor([0.0])), NamedTensor("[0]", torch.tensor([-0.0]))
+    known, off = NamedTensor("[1]", torch.tensor([3.0])), NamedTensor("[1]", torch.tensor([4.0]))
+    subject, inputs = program(lambda a, b: (a * 1, torch.floor(b)), torch.tensor([0.0]), torch.tensor([3.5]))
+    asked: list[Step] = []
+
+    def survey_with(step: Step) -> Survey:
+        asked.append(step)
+        return Surveyor(subject, inputs, 0).survey(step.runs, reference=step.reference)
+
+    def conclude_of(second: NamedTensor) -> Conclusion:
+        eager, other = (
+            Outcome(name, Status.OK, Stage.RUN, outputs=outputs)
+            for name, outputs in (("eager", (zeros, known)), ("c", (flipped, second)))
+        )
+        return judge_in_steps([(eager, [other])], survey_with, BRIEF)["c"].conclusion
+
+    assert conclude_of(known) is Conclusion.HAZARD and asked == []
+    assert conclude_of(off) is Conclusion.DIVERGES
 
 
 @pytest.mark.parametrize("steps", [STEPS, BRIEF])

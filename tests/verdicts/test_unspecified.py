@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mindgap.program.inputs import Inputs
+from mindgap.verdicts.survey import survey
 from mindgap.verdicts.surveyed import THOROUGH
-from mindgap.verdicts.unspecified import RULES, matching
+from mindgap.verdicts.unspecified import CALL_RULES, RULES, matching
 from tests.verdicts.programs import call, surveyed
 
 NAN = float("nan")
@@ -22,7 +24,6 @@ MATCHING = {
     "vector-sign": call("aten.linalg_eigh.default", torch.tensor([[2.0, 1.0], [1.0, 3.0]])),
     "eigenvalue-order": call("aten.linalg_eigvals.default", torch.tensor([[2.0, 1.0], [0.0, 3.0]])),
     "empty-reduction": call("aten.median.default", torch.empty(0)),
-    "lowest-maximum": call("aten.max_pool2d_with_indices.default", torch.full((1, 1, 2, 2), -torch.inf), [2, 2]),
     "tie-order": call("aten.sort.default", torch.tensor([2.0, 1.0, 2.0])),
     "unsorted": call("aten.topk.default", torch.tensor([2.0, 1.0, 3.0]), 2, -1, True, False),
     "duplicate-writes": call(
@@ -31,8 +32,6 @@ MATCHING = {
     "random-stream": call("aten.dropout.default", torch.ones(64), 0.5, True),
     "uninitialised-memory": call("aten.empty.memory_format", [4]),
     "resized-memory": call("aten.resize_.default", torch.zeros(2), [4]),
-    "denormal-flush": call("aten.mul.Tensor", torch.tensor([1e-40]), torch.tensor([2.0])),
-    "intermediate-precision": call("aten.mul.Tensor", torch.tensor([1.0]).half(), torch.tensor([2.0]).half()),
 }
 
 HARMLESS = {
@@ -43,7 +42,6 @@ HARMLESS = {
     "vector-sign": call("aten.mm.default", torch.eye(2), torch.eye(2)),
     "eigenvalue-order": call("aten.linalg_eigvalsh.default", torch.eye(2)),
     "empty-reduction": call("aten.median.default", torch.ones(1)),
-    "lowest-maximum": call("aten.max_pool2d_with_indices.default", torch.zeros(1, 1, 2, 2), [2, 2]),
     "tie-order": call("aten.sort.default", torch.tensor([2.0, 1.0, 3.0])),
     "unsorted": call("aten.topk.default", torch.tensor([2.0, 1.0, 3.0]), 2),
     "duplicate-writes": call(
@@ -52,34 +50,27 @@ HARMLESS = {
     "random-stream": call("aten.dropout.default", torch.ones(64), 0.5, False),
     "uninitialised-memory": call("aten.zeros.default", [4]),
     "resized-memory": call("aten.resize_.default", torch.zeros(4), [2]),
-    "denormal-flush": call("aten.mul.Tensor", torch.tensor([0.0, 1.0]), torch.tensor([2.0])),
-    "intermediate-precision": call("aten.mul.Tensor", torch.tensor([1]), torch.tensor([2])),
 }
 
 
 def test_every_rule_has_both_examples_and_says_why():
-    assert set(MATCHING) == set(HARMLESS) == set(RULES)
+    assert set(MATCHING) == set(HARMLESS) == set(CALL_RULES)
     for rule in RULES.values():
         assert len(rule.reason) > 20 and rule.reference
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CALL_RULES)
 def test_a_rule_matches_its_pattern(rule):
-    assert RULES[rule].matches(MATCHING[rule])
-    found = {r.id for r in matching(MATCHING[rule])}
-    assert rule in found or RULES[rule].whole_run
+    assert rule in {r.id for r in matching(MATCHING[rule])}
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CALL_RULES)
 def test_a_rule_does_not_match_a_harmless_call(rule):
     assert rule not in {r.id for r in matching(HARMLESS[rule])}
-    if RULES[rule].whole_run:
-        assert not RULES[rule].matches(HARMLESS[rule])
 
 
 REACH = [
     ("float-to-integer", lambda t: t.to(torch.int64), [torch.tensor([NAN, 1.5, 1e30, -2.0])], [0, 2]),
-    ("float-to-integer", lambda t: t.to(torch.bool), [torch.tensor([NAN, 0.0, 1.0])], [0]),
     ("shift-out-of-range", lambda t: t << 64, [torch.tensor([1, 2])], [0, 1]),
     ("nan-bits", lambda t: torch.copysign(torch.ones(3), t), [torch.tensor([NAN, -1.0, 1.0])], [0]),
     ("tie-order", lambda t: torch.argmax(t, -1), [torch.tensor([[1.0, 1.0], [1.0, 2.0]])], [0]),
@@ -90,8 +81,7 @@ REACH = [
     ("random-stream", lambda t: torch.rand(3) + t, [torch.zeros(3)], [0, 1, 2]),
     ("uninitialised-memory", lambda t: torch.cat([torch.empty(2), t]), [torch.zeros(2)], [0, 1]),
     ("denormal-flush", lambda t: t * 2, [torch.tensor([1e-40, 1.0])], [0]),
-    ("lowest-maximum", lambda t: torch.max_pool2d(t, 2),
-     [torch.tensor([-torch.inf, -torch.inf, 1.0, 2.0]).repeat(2, 1).reshape(1, 1, 2, 4)], [0]),
+    ("denormal-flush", lambda t: t.to(torch.bool), [torch.tensor([1e-40, 0.0, NAN, 1.0])], [0]),
     ("unsorted", lambda t: torch.topk(t, 3, sorted=False)[0], [torch.tensor([1.0, 2.0, 3.0, 4.0])], [0, 2]),
 ]  # fmt: skip
 
@@ -102,6 +92,19 @@ def test_a_rule_reaches_exactly_its_elements(rule, function, inputs, indices):
     mask = found.outputs[0].hazards[rule].reshape(-1)
     assert mask.nonzero().reshape(-1).tolist() == indices
     assert rule in found.rules
+
+
+def test_every_number_has_a_truth_value():
+    """NaN is true in C++ and in torch: only a denormal number may be taken for zero."""
+    found = surveyed(lambda t: t.to(torch.bool), torch.tensor([NAN, 0.0, -torch.inf, 1e30]), runs=THOROUGH)
+    assert not found.rules and not found.outputs[0].hazards
+
+
+def test_only_chance_that_decides_a_shape_may_change_it():
+    x = torch.arange(64.0)
+    fixed = survey(lambda t: torch.rand(64) + t, Inputs.of([x], {}), runs=THOROUGH).outputs[0]
+    drawn = survey(lambda t: t[torch.rand(64) > 0.5], Inputs.of([x], {}), runs=THOROUGH).outputs[0]
+    assert (fixed.reshaped_by, drawn.reshaped_by) == ("", "random-stream")
 
 
 def test_a_hazard_that_reaches_no_output_leaves_no_mask():

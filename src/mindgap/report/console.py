@@ -26,7 +26,7 @@ from mindgap.records.outcome import Ran, Status
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.verdict import Conclusion
 from mindgap.report.summary import closing_line, count, multiple, plain_text
-from mindgap.verdicts.unspecified.rule import Rule
+from mindgap.verdicts.unspecified.rule import Practice, Rule
 
 PICTURE_WIDTH = 118
 PLAIN_WIDTH = 200  # a pipe has no width; tables are not cut there
@@ -151,7 +151,7 @@ def show_platforms(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe]) -
     console.print(Text(f"{available} of {len(specs)} platforms can be used here.", style="bold"))
 
 
-def show_rules(rules: Sequence[Rule]) -> None:
+def show_rules(rules: Sequence[Rule | Practice]) -> None:
     """Rules of unspecified behaviour."""
     console = make_console()
     for rule in rules:

@@ -15,7 +15,7 @@ from mindgap.verdicts.elements import CHUNK, ILL, THRESHOLD, Expected, apart, de
 from mindgap.verdicts.floor import real_view
 from mindgap.verdicts.ordered import compare_indices
 from mindgap.verdicts.surveyed import RESHAPED, Survey, Surveyed
-from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION
+from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION, SIGNED_ZERO
 
 
 def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, survey: Survey | None) -> Comparison:
@@ -45,10 +45,9 @@ def _metadata(name: str, eager: torch.Tensor, candidate: torch.Tensor, known: Su
     was, got = _meta(eager), _meta(candidate)
     if known is not None and known.distrust == RESHAPED and kind is Kind.SHAPE:
         return Comparison(name, Conclusion.UNJUDGED, kind, why=RESHAPED, total=eager.numel())
-    for rule, mask in known.hazards.items() if known else ():
-        if rule == "random-stream" and bool(mask.all()):
-            why = f"the output is random throughout; it also comes as {got} where eager gives {was}"
-            return Comparison(name, Conclusion.HAZARD, kind, rule=rule, why=why, total=eager.numel())
+    if known is not None and known.reshaped_by and kind is Kind.SHAPE:
+        why = f"it is {got} where eager gives {was}"
+        return Comparison(name, Conclusion.HAZARD, kind, rule=known.reshaped_by, why=why, total=eager.numel())
     return Comparison(
         name,
         Conclusion.DIVERGES,
@@ -109,8 +108,6 @@ class _Tally:
     candidate: torch.Tensor
     known: Surveyed | None
     differing: int = 0
-    zeros: int = 0
-    """Elements that differ in the sign of zero alone."""
     explained: dict[str, int] = field(default_factory=dict)
     """By rule: elements whose difference it explains."""
     rounded: int = 0
@@ -159,6 +156,8 @@ class _Tally:
     ) -> tuple[_Batch, Expected]:
         """Set aside what a rule of unspecified behaviour explains."""
         left = torch.ones(len(batch.indices), dtype=torch.bool)
+        if batch.eager.is_floating_point():
+            masks = {**masks, SIGNED_ZERO: batch.eager == batch.candidate}  # equal, and yet not the same bits
         for rule, mask in masks.items():
             count = int((mask & left).sum())
             if count:
@@ -167,8 +166,6 @@ class _Tally:
         return (batch, expected) if bool(left.all()) else (batch.at(left), expected.at(left))
 
     def _judge(self, batch: _Batch, expected: Expected) -> None:
-        if batch.eager.is_floating_point():
-            self.zeros += int((batch.eager == batch.candidate).sum())
         between = apart(batch.candidate, batch.eager, expected)
         close = between <= THRESHOLD
         if expected.reference is None:
@@ -270,7 +267,7 @@ class _Tally:
         return Comparison(
             output=base.output,
             conclusion=conclusion,
-            kind=self._kind(wrong),
+            kind=Kind.SIGNED_ZERO if rule == SIGNED_ZERO else self._kind(wrong),
             blame=blame,
             ratio=self.largest if judged else None,
             eager_ratio=self.largest_eager if judged else None,
@@ -289,9 +286,7 @@ class _Tally:
     def _kind(self, wrong: int) -> Kind:
         if not real_view(self.eager).is_floating_point():
             return Kind.INTEGER
-        if wrong and self.nonfinite:
-            return Kind.NONFINITE
-        return Kind.SIGNED_ZERO if self.differing == self.zeros else Kind.VALUE
+        return Kind.NONFINITE if wrong and self.nonfinite else Kind.VALUE
 
     def _index(self, flat: int) -> tuple[int, ...]:
         if self.eager.is_complex():

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
 
 from mindgap.verdicts.elements import signed
 from mindgap.verdicts.runner import Call
-from mindgap.verdicts.unspecified import RULES, Rule
+from mindgap.verdicts.unspecified import CALL_RULES, Rule
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
 
 Run: TypeAlias = Callable[[Callable[[Call], Any]], dict[str, torch.Tensor]]
 """Runs the subject with a hook."""
+
+
+@dataclass
+class Reach:
+    """What changes when unspecified results do."""
+
+    masks: dict[str, dict[str, torch.Tensor]]
+    """By output and rule: the elements that change."""
+    reshaped: dict[str, str] = field(default_factory=dict)
+    """By output: the rule that also changes its shape."""
 
 
 @dataclass
@@ -35,18 +45,18 @@ class _Scrambled:
 
 def find_hazards(
     run: Run, plain: Mapping[str, torch.Tensor], matched: Mapping[str, Mapping[int, str]], seed: int
-) -> dict[str, dict[str, torch.Tensor]]:
-    """By output and rule: the elements that change when the unspecified results do."""
-    found: dict[str, dict[str, torch.Tensor]] = {name: {} for name in plain}
+) -> Reach:
+    """Run the program with other legal results wherever a rule matched."""
+    found = Reach({name: {} for name in plain})
     for rule_id, calls in matched.items():
-        rule = RULES[rule_id]
+        rule = CALL_RULES[rule_id]
         for attempt in range(rule.attempts):
             generator = torch.Generator().manual_seed(seed * 1009 + attempt)
             _compare(run, _Scrambled(rule, frozenset(calls), attempt, generator), plain, rule_id, found)
     return found
 
 
-def find_flushed(run: Run, plain: Mapping[str, torch.Tensor], found: dict[str, dict[str, torch.Tensor]]) -> bool:
+def find_flushed(run: Run, plain: Mapping[str, torch.Tensor], found: Reach) -> None:
     """Add the elements that change when the processor takes denormal numbers for zero."""
 
     def flushed(hook: Callable[[Call], Any]) -> dict[str, torch.Tensor]:
@@ -54,7 +64,6 @@ def find_flushed(run: Run, plain: Mapping[str, torch.Tensor], found: dict[str, d
             return run(hook)
 
     _compare(flushed, Call.make, plain, DENORMAL_FLUSH, found)
-    return any(DENORMAL_FLUSH in masks for masks in found.values())
 
 
 def _compare(
@@ -62,16 +71,19 @@ def _compare(
     hook: Callable[[Call], Any],
     plain: Mapping[str, torch.Tensor],
     rule_id: str,
-    found: dict[str, dict[str, torch.Tensor]],
+    found: Reach,
 ) -> None:
     try:
         outputs = run(hook)
     except Exception:  # a legal value that the rest of the program cannot take: it reaches everything
         outputs = {}
     for name, before in plain.items():
-        changed = _changed(before, outputs.get(name))
+        after = outputs.get(name)
+        if after is not None and after.shape != before.shape:
+            found.reshaped[name] = rule_id
+        changed = _changed(before, after)
         if bool(changed.any()):
-            masks = found[name]
+            masks = found.masks[name]
             masks[rule_id] = masks[rule_id] | changed if rule_id in masks else changed
 
 

@@ -49,8 +49,6 @@ def _hazard(found: Comparison) -> str:
 def _rounding(found: Comparison, runs: int) -> str:
     if found.why:
         return f"{found.output} differs in {_share(found)}: {found.why}"
-    if found.kind is Kind.SIGNED_ZERO:
-        return f"{found.output} differs from eager in the sign of {found.differing} zeros"
     if not found.ratio:
         return f"{found.output} differs from eager in the last bits of {_share(found)}"
     if not found.right_value:

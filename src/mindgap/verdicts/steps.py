@@ -27,6 +27,7 @@ from mindgap.records.verdict import Conclusion, Kind, Verdict
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.judge import Judgement, judge
 from mindgap.verdicts.surveyed import THOROUGH, Survey
+from mindgap.verdicts.unspecified.precision import SIGNED_ZERO
 
 ALL_RUNS: Final = 8
 """Noise runs of the last step (docs/decisions/0003)."""
@@ -54,23 +55,29 @@ Group = tuple[Outcome, Sequence[Outcome]]
 
 def judge_in_steps(
     groups: Sequence[Group], survey_with: Callable[[Step], Survey | None], steps: Sequence[Step] = STEPS
+) -> dict[str, Verdict]:
+    """One verdict per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
+    return {name: found.verdict for name, found in _judge_in_steps(groups, survey_with, steps).items()}
+
+
+def _judge_in_steps(
+    groups: Sequence[Group], survey_with: Callable[[Step], Survey | None], steps: Sequence[Step]
 ) -> dict[str, Judgement]:
-    """One judgement per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
+    judged: dict[str, Judgement] = {}
     if not any(disagree(base, other) for base, others in groups for other in others):
         return _judged(groups, None)
-    found: dict[str, Judgement] = {}
     for step in steps:
         if step == BRIEF[0]:
-            if all(map(_in_the_last_bits, groups)) and _are_near(found := _judged(groups, None)):
-                break
+            if all(map(_in_the_last_bits, groups)):
+                judged = _judged(groups, None)
+                if all(map(_is_near, judged.values())):
+                    break
             continue
         survey = survey_with(step)
-        found = _judged(groups, survey)
-        if survey is None or survey.problem:
+        judged = _judged(groups, survey)
+        if survey is None or survey.problem or all(_settled(found, step) for found in judged.values()):
             break
-        if all(_settled(item.verdict, step) for item in found.values()):
-            break
-    return found
+    return judged
 
 
 def _in_the_last_bits(group: Group) -> bool:
@@ -96,30 +103,33 @@ def _is_close(one: NamedTensor, other: NamedTensor) -> bool:
     return bool(((first - second).abs_() <= bound).all())
 
 
-def _are_near(found: dict[str, Judgement]) -> bool:
-    """Whether nobody is more than a few last bits away, or changes from run to run."""
-    near = (Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.FAILED)
-    return all(item.verdict.conclusion in near for item in found.values())
-
-
 def disagree(base: Outcome, other: Outcome) -> bool:
     """Whether both ran, and not with the same bits: only then a reference can decide anything."""
     return base.ok and other.ok and not same_outputs(base.outputs, other.outputs)
 
 
 def _judged(groups: Sequence[Group], survey: Survey | None) -> dict[str, Judgement]:
-    found: dict[str, Judgement] = {}
+    judged: dict[str, Judgement] = {}
     for base, others in groups:
-        found |= judge(base, others, survey)
-    return found
+        judged |= judge(base, others, survey)
+    return judged
 
 
-_NEAR: Final = (Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.FAILED, Conclusion.UNSTABLE)
+_NEAR: Final = (Conclusion.AGREES, Conclusion.ROUNDING)
 
 
-def _settled(verdict: Verdict, step: Step) -> bool:
+def _is_near(found: Judgement) -> bool:
+    """Whether no output is farther away than rounding explains, signs of zeros apart: no evidence changes those."""
+    if found.verdict.conclusion in (*_NEAR, Conclusion.FAILED):
+        return True
+    same = found.verdict.conclusion is Conclusion.HAZARD
+    return same and all(c.conclusion in _NEAR or c.rule == SIGNED_ZERO for c in found.comparisons)
+
+
+def _settled(found: Judgement, step: Step) -> bool:
     """Whether more evidence could not change it."""
-    if verdict.conclusion in _NEAR:
+    verdict = found.verdict
+    if _is_near(found) or verdict.conclusion is Conclusion.UNSTABLE:
         return True
     if step.reference and verdict.kind in (Kind.VALIDATION, Kind.DTYPE, Kind.SHAPE):
         return True

@@ -15,7 +15,7 @@ from mindgap.verdicts.amplifier import find_amplifier
 from mindgap.verdicts.elements import ILL, deviation, expected_chunks, signed
 from mindgap.verdicts.factors import pool_for
 from mindgap.verdicts.floor import Floor, real_view
-from mindgap.verdicts.hazards import find_flushed, find_hazards
+from mindgap.verdicts.hazards import Reach, find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.reference import Stepwise, Wide
 from mindgap.verdicts.runner import Call, Capture, Hook, Subject, runner_of
@@ -109,7 +109,11 @@ class Surveyor:
         if any(self.is_suspicious(item) for item in found.values()):
             rounded, _ = self.stepwise
             found = {name: _with_stepwise(item, rounded.get(name)) for name, item in found.items()}
-        found = {name: replace(item, hazards=self.hazards[name]) for name, item in found.items()}
+        reach = self.hazards
+        found = {
+            name: replace(item, hazards=reach.masks[name], reshaped_by=reach.reshaped.get(name, ""))
+            for name, item in found.items()
+        }
         return self.concluded(self.with_amplifier(found, floors))
 
     def concluded(self, found: dict[str, Surveyed]) -> Survey:
@@ -146,13 +150,13 @@ class Surveyor:
         return _Floors(self, self.stepwise[1].exact)
 
     @cached_property
-    def hazards(self) -> dict[str, dict[str, torch.Tensor]]:
-        masks = find_hazards(self.run, self.plain, self.watch.matched, self.runner.seed)
+    def hazards(self) -> Reach:
+        found = find_hazards(self.run, self.plain, self.watch.matched, self.runner.seed)
         elements = self.runner.elements()
         small = (self.watch.elements if elements is None else elements) < FLUSH_ELEMENTS
         if small or any(map(_has_denormals, self.plain.values())):
-            find_flushed(self.run, self.plain, masks)
-        return masks
+            find_flushed(self.run, self.plain, found)
+        return found
 
     def surveyed(self, name: str, floor: Floor, reference: torch.Tensor | None, problem: str, more: bool) -> Surveyed:
         plain = self.plain[name]

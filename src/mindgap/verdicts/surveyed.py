@@ -46,6 +46,8 @@ class Surveyed:
     """Elements that rounding turns into or out of Inf or NaN."""
     hazards: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """By rule of unspecified behaviour: the elements that it reaches."""
+    reshaped_by: str = ""
+    """The rule of unspecified behaviour that may also give it another shape."""
     indices: Indices | None = None
     distrust: str = ""
     """Why the reference does not hold for this output."""
@@ -74,8 +76,65 @@ class Survey:
     def value(self, name: str) -> Surveyed | None:
         return next((item for item in self.values if item.name == name), None)
 
-    @property
-    def largest_spread(self) -> float:
-        """The most that rounding noise moved an element of any output."""
-        spreads = [item.spread for item in self.outputs if item.spread is not None and item.spread.numel()]
-        return max((float(spread.max()) for spread in spreads), default=0.0)
+    def to_message(self) -> tuple[dict[str, Any], list[torch.Tensor]]:
+        """Plain data and the tensors that it refers to by position."""
+        tensors: list[torch.Tensor] = []
+
+        def put(tensor: torch.Tensor | None) -> int | None:
+            if tensor is None:
+                return None
+            tensors.append(tensor.contiguous())
+            return len(tensors) - 1
+
+        def describe(item: Surveyed) -> dict[str, Any]:
+            indices = item.indices
+            return {
+                "name": item.name,
+                "dtype": item.dtype,
+                "tensors": {key: put(getattr(item, key)) for key in _TENSORS},
+                "hazards": {rule: put(mask) for rule, mask in item.hazards.items()},
+                "indices": None if indices is None else {key: getattr(indices, key) for key in _INDICES},
+                "reshaped_by": item.reshaped_by,
+                "distrust": item.distrust,
+                "condition": item.condition,
+                "amplifier": item.amplifier,
+            }
+
+        message = {
+            "outputs": [describe(item) for item in self.outputs],
+            "values": [describe(item) for item in self.values],
+            "rules": dict(self.rules),
+            "runs": self.runs,
+            "problem": self.problem,
+        }
+        return message, tensors
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> Survey:
+        """The survey that `to_message` took apart."""
+
+        def read(item: Mapping[str, Any]) -> Surveyed:
+            kept = {key: tensors[i] for key, i in item["tensors"].items() if i is not None}
+            return Surveyed(
+                name=item["name"],
+                dtype=item["dtype"],
+                hazards={rule: tensors[i] for rule, i in item["hazards"].items()},
+                indices=Indices(**item["indices"]) if item["indices"] else None,
+                reshaped_by=item["reshaped_by"],
+                distrust=item["distrust"],
+                condition=item["condition"],
+                amplifier=item["amplifier"],
+                **kept,
+            )
+
+        return cls(
+            outputs=tuple(map(read, message["outputs"])),
+            values=tuple(map(read, message["values"])),
+            rules=message["rules"],
+            runs=message["runs"],
+            problem=message["problem"],
+        )
+
+
+_TENSORS = ("reference", "spread", "stepwise", "flips")
+_INDICES = ("values", "axis", "planes", "distinct", "operator")

@@ -6,6 +6,6 @@ Guarantee: a rule matches values, not names alone, and changes a result only whe
 
 from __future__ import annotations
 
-from mindgap.verdicts.unspecified.rules import RULES, Rule, matching, may_match
+from mindgap.verdicts.unspecified.rules import CALL_RULES, RULES, Practice, Rule, matching, may_match
 
-__all__ = ["RULES", "Rule", "matching", "may_match"]
+__all__ = ["CALL_RULES", "RULES", "Practice", "Rule", "matching", "may_match"]

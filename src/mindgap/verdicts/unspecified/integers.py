@@ -26,7 +26,7 @@ def _random(result: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _cast(call: Call) -> tuple[torch.Tensor, torch.dtype] | None:
-    """The floating source and integer or bool target of a cast."""
+    """The floating source and integer target of a cast; to bool every number, NaN included, has a defined result."""
     if call.name == "copy":
         source, target = call.argument(1, "src"), call.args[0].dtype
     else:
@@ -37,14 +37,11 @@ def _cast(call: Call) -> tuple[torch.Tensor, torch.dtype] | None:
         target = targets[0] if isinstance(targets[0], torch.dtype) else targets[0].dtype
     if not isinstance(source, torch.Tensor) or not source.is_floating_point() or target.is_floating_point:
         return None
-    return (source, target) if target is torch.bool or is_integer(target) else None
+    return (source, target) if is_integer(target) else None
 
 
 def _outside(source: torch.Tensor, target: torch.dtype) -> torch.Tensor:
     """Where the truncated value does not fit."""
-    if target is torch.bool:
-        tiny = torch.finfo(source.dtype).tiny
-        return source.isnan() | ((source != 0) & (source.abs() < tiny))
     info = torch.iinfo(target)
     whole = source.to(torch.float64).trunc()
     return ~((whole >= float(info.min)) & (whole < float(info.max) + 1))
@@ -61,8 +58,7 @@ def _cast_scramble(call: Call, result: Any, attempt: int, generator: torch.Gener
         return result
     source, target = cast
     where = _outside(source.to(result.device), target).expand(result.shape)
-    other = ~result if target is torch.bool else _random(result, generator)
-    return result.copy_(torch.where(where, other, result))
+    return result.copy_(torch.where(where, _random(result, generator), result))
 
 
 # ---- a shift that leaves the word

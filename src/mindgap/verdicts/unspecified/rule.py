@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 
@@ -29,7 +29,16 @@ class Rule:
     reason: str
     reference: str
     """The page of the documentation or the statement of a maintainer."""
-    whole_run: bool = False
-    """Whether the rule changes how everything is computed rather than single results."""
     attempts: int = 3
     """Runs with another legal result: one may by chance give the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Practice:
+    """A freedom that no single call shows: it changes how everything is computed, or is seen in the outputs alone."""
+
+    id: str
+    reason: str
+    reference: str
+    operators: ClassVar[frozenset[str]] = frozenset()
+    """Any."""

@@ -8,18 +8,21 @@ from typing import Final
 from mindgap.verdicts.operators import base_name
 from mindgap.verdicts.runner import Call
 from mindgap.verdicts.unspecified import chance, indices, integers, precision, special
-from mindgap.verdicts.unspecified.rule import Rule
+from mindgap.verdicts.unspecified.rule import Practice, Rule
 
-RULES: Final[dict[str, Rule]] = {
-    rule.id: rule for family in (integers, special, indices, chance, precision) for rule in family.RULES
+CALL_RULES: Final[dict[str, Rule]] = {
+    rule.id: rule for family in (integers, special, indices, chance) for rule in family.RULES
 }
+"""Rules that a single call falls under, by id."""
+
+RULES: Final[dict[str, Rule | Practice]] = {**CALL_RULES, **{rule.id: rule for rule in precision.RULES}}
 """Every rule by its id."""
 
 _BY_OPERATOR: Final[dict[str, list[Rule]]] = {}
-for _rule in RULES.values():
+for _rule in CALL_RULES.values():
     for _name in _rule.operators:
         _BY_OPERATOR.setdefault(_name, []).append(_rule)
-_ANY: Final = [rule for rule in RULES.values() if not rule.operators and not rule.whole_run]
+_ANY: Final = [rule for rule in CALL_RULES.values() if not rule.operators]
 
 
 def matching(call: Call) -> list[Rule]:
@@ -36,4 +39,4 @@ def may_match(op: str) -> bool:
     return base_name(op) in _BY_OPERATOR or chance.may_draw(op)
 
 
-__all__ = ["RULES", "Rule", "matching", "may_match"]
+__all__ = ["CALL_RULES", "RULES", "Practice", "Rule", "matching", "may_match"]

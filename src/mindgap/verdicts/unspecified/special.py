@@ -116,27 +116,6 @@ def taint(tensor: torch.Tensor, attempt: int, generator: torch.Generator) -> Non
         tensor.copy_(torch.randint(0, 100, tensor.shape, generator=generator))
 
 
-# ---- a maximum of nothing but -inf
-
-
-def _lowest_matches(call: Call) -> bool:
-    source = call.args[0]
-    if not source.is_floating_point() or not bool((source == -torch.inf).any()):
-        return False
-    result = call.make()
-    values = result[0] if isinstance(result, tuple) else result
-    return bool((values == -torch.inf).any())
-
-
-def _lowest_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
-    values = result[0] if isinstance(result, tuple) else result
-    where = values == -torch.inf
-    values[where] = torch.finfo(values.dtype).min
-    if isinstance(result, tuple):
-        result[1][where] = 0 if attempt == 0 else -1
-    return result
-
-
 RULES: Final = (
     Rule(
         "nan-bits",
@@ -182,24 +161,5 @@ RULES: Final = (
         _taint,
         "the median, mode or quantile of nothing is not defined",
         "torch.median; pytorch#39750",
-    ),
-    Rule(
-        "lowest-maximum",
-        frozenset(
-            {
-                "max_pool1d",
-                "max_pool2d",
-                "max_pool3d",
-                "max_pool2d_with_indices",
-                "max_pool3d_with_indices",
-                "adaptive_max_pool2d",
-                "adaptive_max_pool3d",
-            }
-        ),
-        _lowest_matches,
-        _lowest_scramble,
-        "a pooling window with nothing above -inf returns its start value (-inf or the lowest number) and any index",
-        "torch.nn.MaxPool2d: 'implicit negative infinity padding'; ONNX MaxPool leaves the start value open",
-        attempts=2,
     ),
 )
