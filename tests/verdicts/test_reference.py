@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from mindgap.program.inputs import Inputs
@@ -68,10 +69,17 @@ def test_an_exact_decision_stays_judgeable():
     assert (found.conclusion, found.blame) == (Conclusion.DIVERGES, Blame.CANDIDATE)
 
 
-def test_linspace_has_its_exact_zero():
-    x = torch.zeros(101)
-    known = surveyed(lambda t: (torch.linspace(-1, 1, 101) == 0).float() + t, x)
-    assert known.outputs[0].reference[50] == 1
+@pytest.mark.parametrize("steps", [2, 11, 51, 101, 1001])
+@pytest.mark.parametrize("ends", [(-1, 1), (-2.0, 1.0), (0, 7), (1000.0, 1001.0)])
+def test_evenly_spaced_numbers_round_in_proportion_to_their_ends(ends, steps):
+    """Near zero nobody hits the last bit: eager misses the middle of -1 to 1 by 2e-8, and float64 by 2e-17."""
+    zeros, eager = torch.zeros(steps), torch.linspace(*ends, steps)
+    known = surveyed(lambda t: torch.linspace(*ends, steps) + t, zeros)
+    exact = known.outputs[0].reference.float()
+    found = verdict(known, eager, exact)
+    assert found.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.HAZARD)
+    wrong = exact + 40 * 2**-23 * max(map(abs, ends))
+    assert verdict(known, eager, wrong).conclusion is Conclusion.DIVERGES
 
 
 def test_singular_problems_are_ill_conditioned_and_name_the_operator():

@@ -52,6 +52,8 @@ class _Plan:
     amplitude: int = 1
     positions: tuple[int, ...] = ()
     """Arguments that get noise before the call."""
+    numbers: tuple[int, ...] = ()
+    """Arguments that are numbers and get noise: all that an operator without tensors rounds from."""
     may_alias: bool = False
     """Whether the result may be an argument in disguise; what rounds inside works on copies with noise."""
     adds: bool = False
@@ -64,6 +66,8 @@ class _Plan:
         kind = rounding(call.op)
         if kind is Rounding.EXACT and accumulates(call):
             kind = Rounding.INSIDE
+        if kind is Rounding.ONCE and not call.tensors():
+            return cls(Rounding.INSIDE, False, numbers=_numbers(call))
         if kind is not Rounding.INSIDE:
             alias = call.is_operator and ops.may_alias(call.op)
             simple = kind is Rounding.ONCE and not (call.inplace or alias or call.name in CASTS)
@@ -186,6 +190,11 @@ class Noise:
                 args[position] = self.pool.perturbed(argument, plan.amplitude)
             else:
                 args[position] = map_leaves(argument, change)
+        if plan.numbers:
+            dtype = call.kwargs.get("dtype") or torch.get_default_dtype()
+            factors = self.pool.perturbed(torch.ones(len(plan.numbers), dtype=dtype)).tolist()
+            for position, factor in zip(plan.numbers, factors):
+                args[position] *= factor
         return args
 
     def _disturb(self, call: Call, result: Any, plan: _Plan) -> None:
@@ -317,6 +326,13 @@ def _noisy_positions(call: Call) -> frozenset[int]:
     if call.name in FIRST_ONLY:
         return frozenset([0])
     return frozenset(range(len(call.args)))
+
+
+def _numbers(call: Call) -> tuple[int, ...]:
+    """Where the schema has a number that may be a fraction: the ends of `linspace`, not how many steps it takes."""
+    schema = call.function._schema.arguments if isinstance(call.function, torch._ops.OpOverload) else ()
+    given = zip(range(len(call.args)), schema)
+    return tuple(position for position, argument in given if isinstance(argument.type, torch.NumberType))
 
 
 def _is_argument(tensor: torch.Tensor, call: Call) -> bool:

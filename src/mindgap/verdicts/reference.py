@@ -10,7 +10,7 @@ import torch
 from mindgap.program.graph import leaves, map_leaves
 from mindgap.program.precision import WIDER, widen
 from mindgap.verdicts.noise import accumulates
-from mindgap.verdicts.operators import Rounding, base_name, rounding
+from mindgap.verdicts.operators import Rounding, rounding
 from mindgap.verdicts.runner import Call, default_dtype
 
 
@@ -23,7 +23,7 @@ class Wide:
     """
 
     drawn: dict[int, list[torch.Tensor]] = field(default_factory=dict)
-    wants: ClassVar = staticmethod(lambda node: base_name(node.op) == "linspace")
+    wants: ClassVar = staticmethod(lambda node: False)
 
     @property
     def keys(self) -> frozenset[int]:
@@ -32,8 +32,6 @@ class Wide:
     def __call__(self, call: Call) -> Any:
         if call.key in self.drawn:
             return replay(call, self.drawn[call.key])
-        if call.name == "linspace":
-            return _linspace(call)
         return call.make()
 
 
@@ -56,7 +54,7 @@ class Stepwise:
         wide = _widened(call)
         try:
             with default_dtype(torch.float64):
-                value = _linspace(wide) if call.name == "linspace" else wide.make()
+                value = wide.make()
         except (RuntimeError, TypeError, ValueError, NotImplementedError):
             return call.make()  # no such kernel in float64: its own precision is all there is
         if call.inplace:
@@ -111,17 +109,6 @@ def _widened(call: Call) -> Call:
 
     args = [map_leaves(argument, change) for argument in call.args]
     return replace(call, args=args, kwargs={key: map_leaves(a, change) for key, a in call.kwargs.items()})
-
-
-def _linspace(call: Call) -> Any:
-    """Evenly spaced values as one quotient each: float64's own linspace leaves 2e-17 where 0 is due."""
-    result = call.make()
-    start, end = call.args[0], call.args[1]
-    if len(call.args) < 3 or not result.is_floating_point() or result.numel() < 2:
-        return result
-    steps = result.numel() - 1
-    place = torch.arange(steps + 1, dtype=torch.float64)
-    return ((start * (steps - place) + end * place) / steps).to(result.dtype)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
