@@ -9,7 +9,7 @@ import torch
 
 from mindgap.program.graph import leaves, map_leaves
 from mindgap.program.precision import WIDER, widen
-from mindgap.verdicts.noise import accumulates
+from mindgap.verdicts.noise import Noise, accumulates
 from mindgap.verdicts.operators import Rounding, rounding
 from mindgap.verdicts.runner import Call, default_dtype
 
@@ -80,6 +80,22 @@ class Stepwise:
             return None
         own.copy_(value)
         return (own.to(value.dtype) == value) | own.isnan() | own.isinf()
+
+
+@dataclass
+class Careful:
+    """Makes every call as a careful implementation would: in float64, a rounding away from what it reads and gives.
+
+    What still moves an output is the problem's own condition. What moves it more is how an operator computes.
+    """
+
+    noise: Noise
+    stepwise: Stepwise
+
+    def __call__(self, call: Call) -> Any:
+        if call.key in self.stepwise.drawn:
+            return self.stepwise(call)
+        return self.noise.careful(call, self.stepwise)
 
 
 def replay(call: Call, drawn: list[torch.Tensor]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -17,7 +17,7 @@ from mindgap.verdicts.factors import pool_for
 from mindgap.verdicts.floor import Floor, real_view
 from mindgap.verdicts.hazards import Reach, find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise
-from mindgap.verdicts.reference import Stepwise, Wide
+from mindgap.verdicts.reference import Careful, Stepwise, Wide
 from mindgap.verdicts.runner import Call, Capture, Hook, Subject, runner_of
 from mindgap.verdicts.surveyed import RESHAPED, THOROUGH, Indices, Survey, Surveyed
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
@@ -114,7 +114,7 @@ class Surveyor:
             name: replace(item, hazards=reach.masks[name], reshaped_by=reach.reshaped.get(name, ""))
             for name, item in found.items()
         }
-        return self.concluded(self.with_amplifier(found, floors))
+        return self.concluded(self.with_amplifier(self.with_careful(found, runs), floors))
 
     def concluded(self, found: dict[str, Surveyed]) -> Survey:
         values = tuple(item for name, item in found.items() if name not in self.outputs)
@@ -192,6 +192,21 @@ class Surveyor:
             low += size
         return False
 
+    def with_careful(self, found: dict[str, Surveyed], runs: int) -> dict[str, Surveyed]:
+        """Where an output is ill-conditioned, ask whether the problem is, or only the way it is computed."""
+        ill = [name for name, item in found.items() if item.condition > ILL and item.reference is not None]
+        rounded, stepwise = self.stepwise if ill else ({}, None)
+        floors = {name: Floor(rounded[name]) for name in ill if name in rounded}
+        if not floors or stepwise is None:
+            return found
+        # Its own record of what is exact: noise must not change the one that it is read from.
+        hook = Careful(Noise(self.pool, stepwise.exact), Stepwise(self.watch.drawn))
+        _add_runs(self, hook, floors, range(runs))
+        calm = {name: floor for name, floor in floors.items() if floor.condition <= ILL and not floor.moved}
+        return {
+            name: replace(item, careful=calm[name].smooth()) if name in calm else item for name, item in found.items()
+        }
+
     def with_amplifier(self, found: dict[str, Surveyed], floors: Mapping[str, Floor]) -> dict[str, Surveyed]:
         ill = {name for name, item in found.items() if item.condition > ILL or floors[name].moved}
         if not ill:
@@ -211,19 +226,20 @@ class _Floors:
         self._made = 0
 
     def after(self, runs: int) -> dict[str, Floor]:
-        for number in range(self._made, runs):
-            self._add(number)
+        _add_runs(self._surveyor, self._noise, self._floors, range(self._made, runs))
         self._made = max(self._made, runs)
         return self._floors
 
-    def _add(self, number: int) -> None:
-        surveyor = self._surveyor
+
+def _add_runs(surveyor: Surveyor, noise: Hook, floors: Mapping[str, Floor], numbers: Iterable[int]) -> None:
+    """Run with noise and take what each output gave; the same number gives the same noise."""
+    for number in numbers:
         surveyor.pool.restart(surveyor.runner.seed * 7919 + number)
         try:
-            outputs = surveyor.run(self._noise)
+            outputs = surveyor.run(noise)
         except Exception:  # noise led to a value that the program refuses
             outputs = {}
-        for name, floor in self._floors.items():
+        for name, floor in floors.items():
             if name in outputs:
                 floor.add(outputs[name])
             else:

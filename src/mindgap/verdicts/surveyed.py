@@ -53,6 +53,8 @@ class Surveyed:
     """Why the reference does not hold for this output."""
     condition: float = 0.0
     """Spread in norm, relative to the output in norm."""
+    careful: torch.Tensor | None = None
+    """The spread of careful implementations; known where only the way an operator computes is ill-conditioned."""
     amplifier: str = ""
     """The operator that turns rounding into a large difference; known for ill-conditioned outputs."""
 
@@ -136,5 +138,5 @@ class Survey:
         )
 
 
-_TENSORS = ("reference", "spread", "stepwise", "flips")
+_TENSORS = ("reference", "spread", "stepwise", "flips", "careful")
 _INDICES = ("values", "axis", "planes", "distinct", "operator")
