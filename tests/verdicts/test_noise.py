@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from mindgap.records.verdict import Conclusion
+from mindgap.verdicts.elements import THRESHOLD, Expected, deviation
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, Pool, pool_for
 from mindgap.verdicts.floor import BLOCK, Floor
+from mindgap.verdicts.judge import judge
 from mindgap.verdicts.noise import Noise, growth, length
 from mindgap.verdicts.operators import Rounding, rounding
-from tests.verdicts.programs import call, surveyed
+from tests.verdicts.programs import call, ok, surveyed
 
 
 def spread_of(function, *inputs, runs=8):
@@ -46,7 +52,9 @@ def test_any_layout_and_size_gets_noise(tensor):
     noisy = tensor.clone()
     Pool(0).perturb_(noisy)
     assert noisy.stride() == tensor.clone().stride()
-    assert not tensor.numel() or bool((noisy != tensor).all() if not tensor.is_complex() else True)
+    real = torch.view_as_real if tensor.is_complex() else torch.clone
+    moved = real(noisy) != real(tensor)
+    assert torch.equal(moved, real(tensor) != 0)  # every number but zero
 
 
 @pytest.mark.parametrize(
@@ -173,3 +181,23 @@ def test_noise_does_not_depend_on_what_the_pool_was_used_for_before() -> None:
     assert pool_for(7) is pool_for(7)
     pool_for(7).perturbed(torch.ones(LARGEST_POOL // 4))
     assert pool_for(7).size < LARGEST_POOL, "a large pool is not kept"
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(1e-3, 1e3), st.sampled_from([17, 1000, 30_000]))
+def test_a_running_sum_in_one_accumulator_is_rounding(term, count):
+    terms = torch.full((count,), term)
+    survey = surveyed(lambda t: t.cumsum(0), terms)
+    alone = torch.from_numpy(np.cumsum(terms.numpy(), dtype=np.float32))
+    found = judge(ok("eager", terms.cumsum(0)), [ok("c", alone)], survey)["c"].verdict
+    assert found.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING)
+    wrong = judge(ok("eager", terms.cumsum(0)), [ok("c", alone * (1 + count * 2**-22 + 2**-16))], survey)["c"].verdict
+    assert wrong.conclusion is Conclusion.DIVERGES
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_only_what_float32_flushes_may_be_flushed(dtype):
+    tiny = torch.full((1,), torch.finfo(dtype).smallest_normal / 8, dtype=dtype)
+    expected = Expected(dtype, tiny.double(), None)
+    flushed = float(deviation(torch.zeros_like(tiny), expected)) <= THRESHOLD
+    assert flushed == (dtype is not torch.float16)

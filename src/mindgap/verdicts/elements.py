@@ -70,8 +70,9 @@ def bound(expected: Expected, near: torch.Tensor) -> torch.Tensor:
     """What rounding explains at each element: the spread, at least one unit in the last place of `near`."""
     info = torch.finfo(expected.dtype)
     unit = info.eps * unit_share(expected.dtype)
-    # Below the smallest normal number a result may be flushed to zero; float16 is computed wide and is not.
-    least = info.smallest_normal * (info.eps if expected.dtype is torch.float16 else 1.0)
+    # A denormal result may be flushed to zero, unless it is a normal number of float32, in which narrow types compute.
+    flushed = info.smallest_normal <= torch.finfo(torch.float32).smallest_normal
+    least = info.smallest_normal * (1.0 if flushed else info.eps)
     size = near.abs().clamp_(max=info.max).mul_(unit).clamp_(min=least)
     torch.nan_to_num_(size, least)
     return size if expected.spread is None else torch.maximum(size, expected.spread.to(torch.float64))

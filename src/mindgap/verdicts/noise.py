@@ -11,6 +11,7 @@ import torch
 
 from mindgap.program import ops
 from mindgap.program.graph import leaves, map_leaves
+from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, Pool
 from mindgap.verdicts.operators import (
     CONVOLUTIONS,
@@ -29,10 +30,9 @@ LENGTH_PER_ULP: Final = 64
 """A sum of n terms gets max(1, sqrt(n / 64)) times the noise: sequential float32 sums err by sqrt(n / 3) units,
 those of 16 lanes by a quarter of it (docs/decisions/0003)."""
 
-SCAN_PER_ULP: Final = 128
-"""A running sum of n terms gets n / 128 times the noise: one float32 accumulator over equal terms errs the same
-way at every step, measured 0.14 n units for 100,000 terms of 0.1 on two runtimes."""
-
+SCAN_PER_ULP: Final = 4 * THRESHOLD
+"""A running sum of n terms has one accumulator, and equal terms make it err the same way at every step: by half a unit
+of a value that grows to the last one, n / 4 units at most. So much is allowed in all."""
 
 SUMS: Final = ("sum", "mean")
 BY_SIZE: Final = ("gelu", "mish", "tanhshrink")
