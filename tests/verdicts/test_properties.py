@@ -100,12 +100,12 @@ def test_planted_errors_are_found_from_16_floors_on(seed, floors, runs):
     assert (found.conclusion is Conclusion.DIVERGES) == (floors > THRESHOLD)
 
 
-def test_the_callable_path_gives_the_same_reference():
+def test_the_callable_path_gives_the_same_reference_and_a_like_floor():
     from mindgap.verdicts.survey import survey
 
     x = torch.linspace(-1, 1, 64).reshape(8, 8)
     subject, inputs = program(chain, x)
-    first = survey(subject, inputs, 0, 4).outputs[0]
-    second = survey(chain, inputs, 0, 4).outputs[0]
+    first = survey(subject, inputs, 0, 8).outputs[0]
+    second = survey(chain, inputs, 0, 8).outputs[0]
     assert torch.equal(first.reference, second.reference)
-    assert torch.allclose(first.spread, second.spread, rtol=20.0)
+    assert torch.allclose(first.spread.log2(), second.spread.log2(), rtol=0, atol=2)  # a factor of 4: other draws

@@ -11,7 +11,17 @@ import torch
 from mindgap.records.tensors import DTYPE_NAMES
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.comparison import Comparison
-from mindgap.verdicts.elements import CHUNK, ILL, THRESHOLD, Expected, apart, deviation, expected_chunks, signed
+from mindgap.verdicts.elements import (
+    CHUNK,
+    ILL,
+    THRESHOLD,
+    Expected,
+    apart,
+    deviation,
+    expected_chunks,
+    largest_deviation,
+    signed,
+)
 from mindgap.verdicts.floor import real_view
 from mindgap.verdicts.ordered import compare_indices
 from mindgap.verdicts.surveyed import RESHAPED, Survey, Surveyed
@@ -34,17 +44,12 @@ def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, surv
     if found.conclusion is Conclusion.UNJUDGED and known is not None and known.careful is not None:
         # The problem is well-conditioned and only a way to compute it is not: eager shows what can be achieved.
         careful = replace(known, spread=known.careful, flips=None, condition=0.0)
+        achieved = largest_deviation(eager, careful)
         against = _Tally(name, eager, candidate, careful).compare()
-        return against if _is_far_beyond_eager(against) else found
+        wrong = against.conclusion is Conclusion.DIVERGES and against.blame is Blame.CANDIDATE
+        if wrong and achieved <= THRESHOLD < (against.ratio or 0.0) / max(1.0, achieved):
+            return replace(against, why="it is ill-conditioned only in the way it is computed")
     return found
-
-
-def _is_far_beyond_eager(found: Comparison) -> bool:
-    """Whether eager computes it well and the candidate is off by many times more than eager is."""
-    if found.conclusion is not Conclusion.DIVERGES or found.blame is not Blame.CANDIDATE:
-        return False
-    achieved = found.eager_ratio or 0.0
-    return achieved <= THRESHOLD < (found.ratio or 0.0) / max(1.0, achieved)
 
 
 def _shape(known: Surveyed, tensor: torch.Tensor) -> bool | None:
@@ -60,7 +65,7 @@ def _metadata(name: str, eager: torch.Tensor, candidate: torch.Tensor, known: Su
     if known is not None and known.distrust == RESHAPED and kind is Kind.SHAPE:
         return Comparison(name, Conclusion.UNJUDGED, kind, why=RESHAPED, total=eager.numel())
     if known is not None and known.reshaped_by and kind is Kind.SHAPE:
-        why = f"it is {got} where eager gives {was}"
+        why = f"{got} where eager gives {was}"
         return Comparison(name, Conclusion.HAZARD, kind, rule=known.reshaped_by, why=why, total=eager.numel())
     return Comparison(
         name,
@@ -134,6 +139,11 @@ class _Tally:
     worst_rounded: _Worst = field(default_factory=_Worst)
     largest: float = 0.0
     largest_eager: float = 0.0
+    largest_apart: float | None = None
+    """Of the elements that are far from float64 on both sides and yet near each other."""
+    bad: float = 0.0
+    bad_eager: float = 0.0
+    """Of the elements beyond rounding."""
     nonfinite: bool = False
     prints: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=6))
 
@@ -199,6 +209,9 @@ class _Tally:
         bad = wrong | eager_wrong
         self._see_bad(batch, expected, bad, errors, eager_errors)
         rest = ~bad
+        both_far = rest & close & (torch.maximum(errors, eager_errors) > THRESHOLD)
+        if bool(both_far.any()):
+            self.largest_apart = max(self.largest_apart or 0.0, _top(between[both_far]))
         self.largest = max(self.largest, _top(errors[rest]))
         self.largest_eager = max(self.largest_eager, _top(eager_errors[rest]))
         self.worst_rounded.see(errors[rest], errors[rest], expected.at(rest), batch.at(rest))
@@ -209,8 +222,8 @@ class _Tally:
         if not bool(bad.any()):
             return
         chosen = batch.at(bad)
-        self.largest = max(self.largest, _top(errors[bad]))
-        self.largest_eager = max(self.largest_eager, _top(others[bad]))
+        self.bad = max(self.bad, _top(errors[bad]))
+        self.bad_eager = max(self.bad_eager, _top(others[bad]))
         self.worst_bad.see(errors[bad], others[bad], expected.at(bad), chosen)
         if chosen.candidate.is_floating_point():
             finite = chosen.candidate.isfinite() & chosen.eager.isfinite()
@@ -246,7 +259,7 @@ class _Tally:
             rule = max(self.explained, key=lambda name: self.explained[name])
             return self._filled(base, Conclusion.HAZARD, rule=rule)
         if self.rounded:
-            why = "float64 and step-by-step rounding give different answers here, and each is legal"
+            why = "float64 and rounding after each operator give different answers, and both are legal"
             return self._filled(base, Conclusion.HAZARD, rule=INTERMEDIATE_PRECISION, why=why)
         return self._filled(base, Conclusion.ROUNDING)
 
@@ -280,19 +293,22 @@ class _Tally:
         wrong = self.candidate_wrong + self.eager_wrong + self.both_wrong + self.apart
         worst = self.worst_bad if wrong else self.worst_rounded
         judged = self.known is not None
+        has_reference = self.known is not None and self.known.reference is not None and not self.known.distrust
         has_index = worst.ratio >= 0
         return Comparison(
             output=base.output,
             conclusion=conclusion,
             kind=Kind.SIGNED_ZERO if rule == SIGNED_ZERO else self._kind(wrong),
             blame=blame,
-            ratio=self.largest if judged else None,
-            eager_ratio=self.largest_eager if judged else None,
+            ratio=(self.bad if wrong else self.largest) if judged else None,
+            eager_ratio=(self.bad_eager if wrong else self.largest_eager) if has_reference else None,
+            apart=self.largest_apart if not wrong else None,
             worst=self._index(worst.index) if has_index else None,
             candidate_value=_show(worst.values[0]) if has_index else "",
             eager_value=_show(worst.values[1]) if has_index else "",
             right_value=_show(worst.values[2]) if has_index else "",
             wrong=wrong,
+            explained=self.explained.get(rule, 0) if rule else 0,
             differing=base.differing,
             total=base.total,
             rule=rule,

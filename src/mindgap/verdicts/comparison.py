@@ -17,8 +17,12 @@ class Comparison:
     kind: Kind | None = None
     blame: Blame | None = None
     ratio: float | None = None
-    """The candidate's error against the reference as a multiple of what rounding explains, at its worst."""
+    """The candidate's error against the reference in noise floors, or against eager where there is no reference: the
+    largest of the elements that are beyond rounding, or of all where none is."""
     eager_ratio: float | None = None
+    """Eager's error, over the same elements."""
+    apart: float | None = None
+    """How far candidate and eager are from each other where only that makes it rounding: both are far from float64."""
     worst: tuple[int, ...] | None = None
     """Where it is worst."""
     candidate_value: str = ""
@@ -27,6 +31,8 @@ class Comparison:
     """What float64 says there."""
     wrong: int = 0
     """How many elements are beyond rounding."""
+    explained: int = 0
+    """How many elements the rule explains."""
     differing: int = 0
     total: int = 0
     rule: str | None = None

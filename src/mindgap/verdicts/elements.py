@@ -60,6 +60,18 @@ def expected_chunks(surveyed: Surveyed, dtype: torch.dtype) -> Iterator[Expected
         yield Expected(dtype, *(None if t is None else t[low : low + CHUNK] for t in parts))
 
 
+def largest_deviation(values: torch.Tensor, surveyed: Surveyed) -> float:
+    """How far an output is from what it should be, in noise floors, at its worst element."""
+    flat = signed(real_view(values).reshape(-1))
+    low, worst = 0, 0.0
+    for expected in expected_chunks(surveyed, flat.dtype):
+        piece = flat[low : low + CHUNK]
+        if expected.reference is not None and len(piece):
+            worst = max(worst, float(deviation(piece, expected).max()))
+        low += CHUNK
+    return worst
+
+
 def signed(tensor: torch.Tensor) -> torch.Tensor:
     """Unsigned integers that torch can hardly compute with, as the signed ones of their bits; others unchanged."""
     bits = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}.get(tensor.dtype)

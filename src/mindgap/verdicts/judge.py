@@ -55,7 +55,8 @@ def _judge_one(
         sentence = "eager differs from itself on a second run, so there is nothing to compare with"
         return Verdict(candidate.platform, Conclusion.UNJUDGED, sentence, found.kind), ""
     sentence = sentences.of_comparison(found, candidate.platform, usable.runs if usable else 0)
-    others = sum(c.conclusion is found.conclusion for c in comparisons) - 1
+    alike = [c for c in comparisons if c.conclusion is found.conclusion]
+    others = len(alike) - 1
     if others > 0 and found.conclusion is Conclusion.DIVERGES:
         sentence += f"; {others} more output{'s' if others > 1 else ''} too"
     sentence += _layouts(eager, candidate)
@@ -67,8 +68,8 @@ def _judge_one(
         sentence,
         kind=found.kind,
         blame=found.blame if found.conclusion is Conclusion.DIVERGES else None,
-        error_over_bound=_largest(c.ratio for c in comparisons),
-        eager_error_over_bound=_largest(c.eager_ratio for c in comparisons),
+        error_over_bound=_largest(c.ratio for c in alike),
+        eager_error_over_bound=_largest(c.eager_ratio for c in alike),
         worst=found.location if found.conclusion is not Conclusion.AGREES else None,
         rule=found.rule,
     )

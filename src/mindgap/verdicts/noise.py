@@ -107,7 +107,7 @@ def _signature(values: Sequence[Any]) -> tuple[Any, ...]:
 
 @dataclass
 class Noise:
-    """A hook that adds one random rounding error a floating operator, and before those that round inside."""
+    """A hook that adds one random rounding error per floating operator, and one before those that round inside."""
 
     pool: Pool
     exact: dict[int, list[torch.Tensor | None]] = field(default_factory=dict)

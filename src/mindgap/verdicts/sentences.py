@@ -1,4 +1,4 @@
-"""One sentence a verdict: what differs, by how much, who is wrong, how sure and why."""
+"""One sentence per verdict: what differs, by how much, who is wrong and why."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import math
 from mindgap.records.outcome import Outcome, Status
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.comparison import Comparison
+from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.unspecified import RULES
-from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION
+from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION, SIGNED_ZERO
 
 
 def times(ratio: float) -> str:
@@ -26,66 +27,84 @@ def of_comparison(found: Comparison, platform: str, runs: int) -> str:
         return f"{found.output} differs in {_share(found)}, not judged: {found.why}"
     if found.conclusion is Conclusion.ROUNDING:
         return _rounding(found, runs)
-    return _divergence(found, platform, runs)
+    return _divergence(found, platform)
 
 
 def _share(found: Comparison) -> str:
     if found.total == 1:
-        return "its one element"
+        return "its only element"
     return f"{found.wrong or found.differing} of {found.total} elements"
 
 
 def _hazard(found: Comparison) -> str:
     if found.rule == INTERMEDIATE_PRECISION:
-        return (
-            f"{found.location} is {found.candidate_value} where eager has {found.eager_value}: {found.why}; "
-            "a platform may keep intermediate values at higher precision"
-        )
+        return f"{found.location} is {found.candidate_value} where eager has {found.eager_value}: {found.why}"
     reason = RULES[found.rule].reason if found.rule in RULES else found.rule
-    count = f"{found.differing} of {found.total} elements differ" if found.differing else found.why
-    return f"{found.output}: {count}, where behaviour is unspecified ({found.rule}): {reason}"
+    count = found.explained or found.differing
+    if found.rule == SIGNED_ZERO:
+        return f"{found.output} has {count} zero{'s' if count > 1 else ''} of the other sign ({found.rule}): {reason}"
+    differs = f"differs in {count} of {found.total} elements" if count else f"is {found.why}"
+    return f"{found.output} {differs}, where behaviour is unspecified ({found.rule}): {reason}"
 
 
 def _rounding(found: Comparison, runs: int) -> str:
     if found.why:
         return f"{found.output} differs in {_share(found)}: {found.why}"
     if not found.ratio:
-        return f"{found.output} differs from eager in the last bits of {_share(found)}"
-    if not found.right_value:
-        return (
-            f"{found.location} is {times(found.ratio)} times what rounding explains away from eager, which is rounding"
-        )
-    if not runs:
-        return f"{found.location} is within {times(found.ratio)} units in the last place of float64, which is rounding"
-    return f"{found.location} is off by {times(found.ratio)} times what rounding explains, which is rounding"
+        return f"{found.output} differs from eager only in the last bits of {_share(found)}"
+    allowed = f"{THRESHOLD:.0f} allowed {'noise floors' if runs else 'units in the last place'}"
+    if found.apart is not None:
+        far = f"{times(found.ratio)} and {times(found.eager_ratio or 0.0)} from float64"
+        return f"within rounding of eager: {times(found.apart)} of {allowed} ({far}), {found.location}"
+    to = "" if found.right_value else " of eager"
+    return f"within rounding{to}: {times(found.ratio)} of {allowed}, {found.location}"
 
 
-def _divergence(found: Comparison, platform: str, runs: int) -> str:
-    if found.kind in (Kind.DTYPE, Kind.SHAPE):
+def _divergence(found: Comparison, platform: str) -> str:
+    if found.kind in (Kind.DTYPE, Kind.SHAPE) and found.blame is Blame.CANDIDATE:
         what = f"{found.output} is {found.candidate_value} where eager gives {found.eager_value}"
         return f"{what}; eager defines what an operator returns, so {platform} is wrong"
     if found.kind is Kind.ORDER:
-        what = f"{found.output} puts {_share(found)} in the wrong place, beyond ties and near-ties"
-        return f"{what}; {_who(found, platform)}"
+        return f"{found.output} has {_share(found)} out of order, ties and near-ties apart; {_who(found, platform)}"
     what = f"{found.location} is {found.candidate_value}, eager has {found.eager_value}"
     if found.right_value:
         what += f", float64 says {found.right_value}"
     if found.kind is Kind.INTEGER:
-        return f"{what} ({_share(found)}); integers do not round, {_who(found, platform)}"
-    ratio = max(found.ratio or 0.0, found.eager_ratio or 0.0)
-    if math.isinf(ratio):
-        return f"{what} ({_share(found)}): rounding never does that; {_who(found, platform)}"
-    by = f"{times(ratio)} times what rounding explains over {runs} runs"
-    return f"{what} ({_share(found)}): {by}; {_who(found, platform)}"
+        return f"{what} ({_share(found)}); integers do not round; {_who(found, platform)}"
+    if found.kind in (Kind.DTYPE, Kind.SHAPE):
+        return f"{what}; {_who(found, platform)}"
+    return f"{what} ({_share(found)}): {_how_far(found, platform)}; {_who(found, platform)}"
+
+
+def _how_far(found: Comparison, platform: str) -> str:
+    """The numbers that decide: of whoever is blamed."""
+    ours, eagers = found.ratio or 0.0, found.eager_ratio or 0.0
+    if found.blame is Blame.BOTH:
+        if math.isinf(ours) and math.isinf(eagers):
+            return "not rounding"
+        return f"{platform} is {_floors(ours)}, eager {_floors(eagers)} ({THRESHOLD:.0f} allowed)"
+    ratio = eagers if found.blame is Blame.EAGER else ours
+    off = "from eager" if found.eager_ratio is None else "off"
+    return "not rounding" if math.isinf(ratio) else f"{times(ratio)} noise floors {off} ({THRESHOLD:.0f} allowed)"
+
+
+def _floors(ratio: float) -> str:
+    return "not even near" if math.isinf(ratio) else f"{times(ratio)} noise floors off"
 
 
 def _who(found: Comparison, platform: str) -> str:
+    """Who is wrong. The other side is called right only where it is within rounding."""
+    because = f" ({found.why})" if found.why else ""
     if found.blame is Blame.CANDIDATE:
-        return f"eager is right there, so {platform} is wrong"
+        eager = found.eager_ratio or 0.0
+        right = "eager is right there, so " if eager <= THRESHOLD else f"eager is {_floors(eager)}, "
+        return f"{right}{platform} is wrong{because}"
     if found.blame is Blame.EAGER:
-        return f"{platform} is right there, so eager is wrong"
+        ours = found.ratio or 0.0
+        right = f"{platform} is right there, so " if ours <= THRESHOLD else f"{platform} is {_floors(ours)}, "
+        return f"{right}eager is wrong{because}"
     if found.blame is Blame.BOTH:
-        return "neither eager nor the candidate is right"
+        return f"both are wrong{because}"
     return f"who is wrong is unclear{': ' + found.why if found.why else ''}"
 
 
@@ -99,8 +118,7 @@ def accepts(eager: Outcome, candidate: Outcome) -> str:
         died = _first_line(eager.message) or "the process died"
         return f"{candidate.platform} returns a result where eager crashes ({died}); a crash is never right"
     return (
-        f"{candidate.platform} returns a result where eager refuses ({_first_line(eager.message)}); "
-        "the check is lost on the way"
+        f"{candidate.platform} returns a result where eager refuses ({_first_line(eager.message)}); the check is lost"
     )
 
 

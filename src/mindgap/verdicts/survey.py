@@ -1,4 +1,4 @@
-"""What a program should give, what rounding explains, and where behaviour is unspecified: made once a program."""
+"""What a program should give, what rounding explains, and where behaviour is unspecified: made once per program."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch
 from mindgap.program.inputs import Inputs
 from mindgap.records.tensors import DTYPE_NAMES, same_bits
 from mindgap.verdicts.amplifier import find_amplifier
-from mindgap.verdicts.elements import ILL, deviation, expected_chunks, signed
+from mindgap.verdicts.elements import ILL, largest_deviation
 from mindgap.verdicts.factors import pool_for
-from mindgap.verdicts.floor import Floor, real_view
+from mindgap.verdicts.floor import Floor
 from mindgap.verdicts.hazards import Reach, find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.reference import Careful, Stepwise, Wide
@@ -183,14 +183,7 @@ class Surveyor:
         """Whether the plain run is farther from float64 than rounding explains."""
         if item.reference is None or item.distrust:
             return False
-        plain = signed(real_view(self.plain[item.name]).reshape(-1))
-        low = 0
-        for expected in expected_chunks(item, plain.dtype):
-            size = len(expected.reference) if expected.reference is not None else 0
-            if bool((deviation(plain[low : low + size], expected) > SUSPICIOUS).any()):
-                return True
-            low += size
-        return False
+        return largest_deviation(self.plain[item.name], item) > SUSPICIOUS
 
     def with_careful(self, found: dict[str, Surveyed], runs: int) -> dict[str, Surveyed]:
         """Where an output is ill-conditioned, ask whether the problem is, or only the way it is computed."""
