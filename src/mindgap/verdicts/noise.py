@@ -143,9 +143,8 @@ class Noise:
             plan = self.plans[call.key] = _plan_of(call)
         if plan.kind is Rounding.EXACT:
             return call.make()
-        masks = self.exact.get(call.key)
-        exact = masks is not None and all(mask is not None and bool(mask.all()) for mask in masks)
-        if not exact:
+        exact = self._is_exact(call)
+        if not exact and plan.kind is not Rounding.ONCE:
             noisy = replace(plan, positions=(0,)) if plan.kind is Rounding.ABSOLUTE else plan
             call = replace(call, args=self._noisy_arguments(call, noisy))
         result = make(call)
@@ -177,8 +176,7 @@ class Noise:
         return result
 
     def _inside(self, call: Call, plan: _Plan) -> Any:
-        masks = self.exact.get(call.key)
-        if masks and all(mask is not None and bool(mask.all()) for mask in masks):
+        if self._is_exact(call):
             return call.make()
         if plan.adds and isinstance(call.args[0], torch.Tensor) and call.args[0].numel() > LARGEST_POOL:
             result = call.make()
@@ -187,6 +185,11 @@ class Noise:
             result = call.function(*self._noisy_arguments(call, plan), **call.kwargs)
         self._disturb(call, result, plan)
         return result
+
+    def _is_exact(self, call: Call) -> bool:
+        """Whether all results of the call are known to be exact."""
+        masks = self.exact.get(call.key)
+        return bool(masks) and all(mask is not None and bool(mask.all()) for mask in masks or ())
 
     def _noisy_arguments(self, call: Call, plan: _Plan) -> list[Any]:
         written = call.mutated() if plan.inplace else []
