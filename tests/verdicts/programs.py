@@ -13,8 +13,8 @@ from mindgap.program.inputs import Inputs
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.verdicts.runner import Call, named
-from mindgap.verdicts.surveyed import Survey
-from mindgap.verdicts.survey import survey
+from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.surveyor import survey
 
 
 def program(function: Callable[..., Any], *args: torch.Tensor) -> tuple[Any, Inputs]:

@@ -10,8 +10,8 @@ from mindgap.records.outcome import Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.survey import survey as make_survey
-from mindgap.verdicts.surveyed import Survey
+from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.surveyor import survey as make_survey
 from tests.verdicts.programs import failed, ok, surveyed
 
 X = torch.linspace(0.1, 3.0, 16)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mindgap.records.verdict import Conclusion
 from mindgap.verdicts.elements import THRESHOLD, bound, expected_chunks
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.surveyed import Survey
+from mindgap.verdicts.survey import Survey
 from tests.verdicts.programs import ok, program, surveyed
 
 DTYPES = [
@@ -101,7 +101,7 @@ def test_planted_errors_are_found_from_16_floors_on(seed, floors, runs):
 
 
 def test_the_callable_path_gives_the_same_reference_and_a_like_floor():
-    from mindgap.verdicts.survey import survey
+    from mindgap.verdicts.surveyor import survey
 
     x = torch.linspace(-1, 1, 64).reshape(8, 8)
     subject, inputs = program(chain, x)

@@ -8,8 +8,8 @@ import torch
 from mindgap.program.inputs import Inputs
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.surveyed import Survey
-from mindgap.verdicts.survey import survey
+from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.surveyor import survey
 from tests.verdicts.programs import ok, program, surveyed
 
 

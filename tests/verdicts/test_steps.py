@@ -15,8 +15,8 @@ from mindgap.records.verdict import Conclusion
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.runner import ProgramRunner, make
 from mindgap.verdicts.steps import ALL_RUNS, BRIEF, STEPS, Step, judge_in_steps
-from mindgap.verdicts.survey import Surveyor, survey
-from mindgap.verdicts.surveyed import Survey
+from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.surveyor import Surveyor, survey
 from tests.verdicts.programs import program
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from mindgap.program.inputs import Inputs
-from mindgap.verdicts.survey import survey
-from mindgap.verdicts.surveyed import THOROUGH
+from mindgap.verdicts.survey import THOROUGH
+from mindgap.verdicts.surveyor import survey
 from mindgap.verdicts.unspecified import CALL_RULES, RULES, matching
 from tests.verdicts.programs import call, surveyed
 

@@ -23,8 +23,8 @@ from mindgap.records.outcome import Outcome, Ran, Stage, Status
 from mindgap.records.tensors import NamedTensor, TensorMeta, with_stride
 from mindgap.records.verdict import Conclusion, Verdict
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.surveyed import Survey
-from mindgap.verdicts.survey import survey
+from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.surveyor import survey
 
 RUNS: Final = 8
 FAULTS: Final = (4, 16, 64)

@@ -20,7 +20,7 @@ from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.verdicts import compare, elements
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.surveyed import Survey, Surveyed
+from mindgap.verdicts.survey import Survey, Surveyed
 
 ELEMENTS: Final = 1 << 29
 """2 GB of float32."""

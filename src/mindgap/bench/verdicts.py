@@ -25,7 +25,7 @@ from mindgap.verdicts.factors import Pool as Factors
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.runner import runner_of
-from mindgap.verdicts.survey import survey
+from mindgap.verdicts.surveyor import survey
 
 MODELS: Final = (
     "timm:resnet18", "timm:mobilenetv3_small_050", "timm:convnext_atto", "timm:vit_tiny_patch16_224",

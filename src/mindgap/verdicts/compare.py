@@ -24,7 +24,7 @@ from mindgap.verdicts.elements import (
 )
 from mindgap.verdicts.floor import real_view
 from mindgap.verdicts.ordered import compare_indices
-from mindgap.verdicts.surveyed import RESHAPED, Survey, Surveyed
+from mindgap.verdicts.survey import RESHAPED, Survey, Surveyed
 from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION, SIGNED_ZERO
 
 

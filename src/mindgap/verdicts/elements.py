@@ -9,7 +9,7 @@ from typing import Final
 import torch
 
 from mindgap.verdicts.floor import real_view, unit_share
-from mindgap.verdicts.surveyed import Surveyed
+from mindgap.verdicts.survey import Surveyed
 
 THRESHOLD: Final = 12.0
 """Errors of more than this many floors are defects: 12 real models in three precisions stay below

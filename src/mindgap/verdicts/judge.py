@@ -12,7 +12,7 @@ from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
 from mindgap.verdicts import sentences
 from mindgap.verdicts.compare import compare_output
 from mindgap.verdicts.comparison import Comparison, gravest
-from mindgap.verdicts.surveyed import Survey
+from mindgap.verdicts.survey import Survey
 
 __all__ = ["Judgement", "judge"]
 

@@ -23,8 +23,8 @@ from mindgap.verdicts.judge import Judgement, judge
 from mindgap.verdicts.related import Relation, judge_related
 from mindgap.verdicts.runner import Subject
 from mindgap.verdicts.steps import STEPS, Step, judge_in_steps
-from mindgap.verdicts.surveyed import Survey
-from mindgap.verdicts.survey import Surveyor
+from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.surveyor import Surveyor
 
 
 @dataclass(frozen=True, slots=True)

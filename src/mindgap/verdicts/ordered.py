@@ -9,7 +9,7 @@ import torch
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.comparison import Comparison
 from mindgap.verdicts.elements import CHUNK, THRESHOLD
-from mindgap.verdicts.surveyed import Indices, Surveyed
+from mindgap.verdicts.survey import Indices, Surveyed
 
 LARGEST = 8 * CHUNK
 """Index outputs beyond this many elements are compared as plain integers: gathering needs copies."""

@@ -15,8 +15,8 @@ from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Conclusion, Verdict
 from mindgap.verdicts.judge import Judgement
 from mindgap.verdicts.steps import STEPS, Step, judge_in_steps
-from mindgap.verdicts.surveyed import Survey
-from mindgap.verdicts.survey import Surveyor
+from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.surveyor import Surveyor
 
 HOLDS: Final = 1e-9
 """Relative distance within which float64 says that a relation holds: far above its own rounding, far below any

@@ -23,10 +23,10 @@ import torch
 
 from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import NamedTensor, same_outputs
-from mindgap.records.verdict import Conclusion, Kind, Verdict
+from mindgap.records.verdict import Conclusion, Kind
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.judge import Judgement, judge
-from mindgap.verdicts.surveyed import THOROUGH, Survey
+from mindgap.verdicts.survey import THOROUGH, Survey
 from mindgap.verdicts.unspecified.precision import SIGNED_ZERO
 
 ALL_RUNS: Final = 8
@@ -55,14 +55,8 @@ Group = tuple[Outcome, Sequence[Outcome]]
 
 def judge_in_steps(
     groups: Sequence[Group], survey_with: Callable[[Step], Survey | None], steps: Sequence[Step] = STEPS
-) -> dict[str, Verdict]:
-    """One verdict per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
-    return {name: found.verdict for name, found in _judge_in_steps(groups, survey_with, steps).items()}
-
-
-def _judge_in_steps(
-    groups: Sequence[Group], survey_with: Callable[[Step], Survey | None], steps: Sequence[Step]
 ) -> dict[str, Judgement]:
+    """One judgement per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
     judged: dict[str, Judgement] = {}
     if not any(disagree(base, other) for base, others in groups for other in others):
         return _judged(groups, None)

@@ -1,251 +1,85 @@
-"""What a program should give, what rounding explains, and where behaviour is unspecified: made once per program."""
+"""What a survey found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import torch
 
-from mindgap.program.inputs import Inputs
-from mindgap.records.tensors import DTYPE_NAMES, same_bits
-from mindgap.verdicts.amplifier import find_amplifier
-from mindgap.verdicts.elements import ILL, largest_deviation
-from mindgap.verdicts.factors import pool_for
-from mindgap.verdicts.floor import Floor
-from mindgap.verdicts.hazards import Reach, find_flushed, find_hazards
-from mindgap.verdicts.noise import Noise
-from mindgap.verdicts.reference import Careful, Stepwise, Wide
-from mindgap.verdicts.runner import Call, Capture, Hook, Subject, runner_of
-from mindgap.verdicts.surveyed import RESHAPED, THOROUGH, Indices, Survey, Surveyed
-from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
-from mindgap.verdicts.watch import Watch
+THOROUGH: Final = 4
+"""Noise runs from which a survey is complete; with fewer, it can only say that rounding explains a difference."""
 
-__all__ = ["RUNS", "Survey", "survey"]
-
-RUNS: Final = 8
-"""Monte-Carlo runs: 4 are enough for norms, 8 for single elements (docs/decisions/0003)."""
-
-NOT_ASKED: Final = "float64 was not asked for"
-"""Why a survey without it has no reference."""
-
-SUSPICIOUS: Final = 4.0
-"""Eager this many floors away from float64: time to ask what rounding each step gives."""
-
-FLUSH_ELEMENTS: Final = 1 << 16
-"""Programs with fewer elements in all results are also run with denormals flushed; others only when they show
-denormal numbers."""
-
-Outputs = dict[str, torch.Tensor]
+RESHAPED = "its shape, or whether it exists at all, depends on rounding"
+"""Why an output has no noise floor."""
 
 
-def survey(subject: Subject, inputs: Inputs, seed: int = 0, runs: int = RUNS) -> Survey:
-    """The float64 reference, the noise floor and the hazards of a program on these inputs."""
-    return Surveyor(subject, inputs, seed).survey(runs)
+@dataclass(frozen=True, slots=True)
+class Indices:
+    """An output that holds indices of values rather than values."""
+
+    values: str
+    """The name under which the survey keeps the values that it points into."""
+    axis: int | None
+    """The dimension that the indices count along; None is the flattened tensor."""
+    planes: int = 0
+    """Indices in pooling count through the last so many dimensions."""
+    distinct: bool = False
+    """No index may appear twice: sort and topk."""
+    operator: str = ""
 
 
-class Surveyor:
-    """One survey under way: asked for more noise runs, it makes those that are missing and nothing twice."""
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What is known of one output before any platform ran."""
 
-    def __init__(self, subject: Subject, inputs: Inputs, seed: int = 0, plain: Outputs | None = None) -> None:
-        """`plain` is what eager of this machine gave: a first glance then needs no run of its own without noise."""
-        self.runner = runner_of(subject, inputs, seed)
-        self.watch = Watch()
-        self.problem = ""
-        self.pool = pool_for(seed)
-        self.runs = 0
-        self.indices: dict[str, tuple[int, Indices]] = {}
-        self.wanted: frozenset[int] = frozenset()
-        self._watched = False
-        self._begin(plain or {})
-        if not all(tensor.is_floating_point() for tensor in self.plain.values()) or not plain:
-            self._look()
-
-    def _look(self) -> None:
-        """The run without noise, watched; only once."""
-        if self._watched:
-            return
-        self._watched = True
-        try:
-            plain = self.runner.run(self.watch)
-        except Exception as error:  # the program itself refuses: there is nothing to survey
-            self.problem = f"{type(error).__name__}: {error}"
-            return
-        self.indices = self.watch.indices(plain)
-        self.wanted = frozenset(key for key, _ in self.indices.values())
-        if self.wanted or not self._began_with(plain):
-            self._begin(plain)
-
-    def _began_with(self, plain: Outputs) -> bool:
-        same_names = list(self.plain) == list(plain)
-        return same_names and all(same_bits(self.plain[name], plain[name]) for name in plain)
-
-    def _begin(self, plain: Outputs) -> None:
-        self.outputs = list(plain)
-        self.plain = self.run(Call.make) if self.wanted else plain
-        self._loose = _Floors(self, {})
-
-    def survey(self, runs: int, more: bool = False, reference: bool = True) -> Survey:
-        """What is known after so many noise runs; with `more`, another call may ask for more of them.
-
-        Without `reference`, float64 is left out. With few runs hazards and amplifiers are not looked for: they matter
-        only where rounding does not explain it.
-        """
-        if reference or runs > 1:
-            self._look()
-        if self.problem:
-            return Survey(problem=self.problem)
-        self.runs = runs
-        outputs, problem = self.reference if reference else ({}, NOT_ASKED)
-        floors = self._loose.after(runs)
-        if runs and any(floor.moved or floor.condition > ILL / 4 for floor in floors.values()):
-            self._look()
-            floors = self._strict.after(runs)
-        found = {name: self.surveyed(name, floors[name], outputs.get(name), problem, more) for name in self.plain}
-        if runs < THOROUGH:
-            return self.concluded(found)
-        if any(self.is_suspicious(item) for item in found.values()):
-            rounded, _ = self.stepwise
-            found = {name: _with_stepwise(item, rounded.get(name)) for name, item in found.items()}
-        reach = self.hazards
-        found = {
-            name: replace(item, hazards=reach.masks[name], reshaped_by=reach.reshaped.get(name, ""))
-            for name, item in found.items()
-        }
-        return self.concluded(self.with_amplifier(self.with_careful(found, runs), floors))
-
-    def concluded(self, found: dict[str, Surveyed]) -> Survey:
-        values = tuple(item for name, item in found.items() if name not in self.outputs)
-        rules = {rule: next(iter(calls.values())) for rule, calls in self.watch.matched.items()}
-        if any(DENORMAL_FLUSH in item.hazards for item in found.values()):
-            rules[DENORMAL_FLUSH] = "denormal numbers"
-        outputs_found = tuple(found[name] for name in self.outputs)
-        return Survey(outputs_found, values, rules, self.runs)
-
-    def run(self, hook: Hook, wide: bool = False) -> Outputs:
-        capture = Capture(hook, self.wanted)
-        outputs = self.runner.run(capture, wide)
-        return {**outputs, **{f"values:{key}": value.contiguous() for key, value in capture.values.items()}}
-
-    @cached_property
-    def reference(self) -> tuple[Outputs, str]:
-        try:
-            return self.run(Wide(self.watch.drawn), wide=True), ""
-        except Exception as error:  # not every operator has a float64 kernel
-            return {}, f"the float64 run failed: {type(error).__name__}: {error}"
-
-    @cached_property
-    def stepwise(self) -> tuple[Outputs, Stepwise]:
-        hook = Stepwise(self.watch.drawn)
-        try:
-            return self.run(hook), hook
-        except Exception:  # then the reference stands alone
-            return {}, hook
-
-    @cached_property
-    def _strict(self) -> _Floors:
-        """Without noise where a result is known to be exact."""
-        return _Floors(self, self.stepwise[1].exact)
-
-    @cached_property
-    def hazards(self) -> Reach:
-        found = find_hazards(self.run, self.plain, self.watch.matched, self.runner.seed)
-        elements = self.runner.elements()
-        small = (self.watch.elements if elements is None else elements) < FLUSH_ELEMENTS
-        if small or any(map(_has_denormals, self.plain.values())):
-            find_flushed(self.run, self.plain, found)
-        return found
-
-    def surveyed(self, name: str, floor: Floor, reference: torch.Tensor | None, problem: str, more: bool) -> Surveyed:
-        plain = self.plain[name]
-        distrust = problem
-        if reference is None and not problem:
-            distrust = "the float64 run has no such output"
-        elif reference is not None and reference.shape != plain.shape:
-            distrust, reference = "the float64 run gives another shape", None
-        elif floor.reshaped:
-            distrust = RESHAPED
-        condition = floor.condition
-        return Surveyed(
-            name,
-            DTYPE_NAMES[plain.dtype],
-            reference=reference,
-            spread=None if floor.reshaped else floor.smooth(keep=more),
-            flips=floor.flips,
-            indices=self.indices[name][1] if name in self.indices else None,
-            distrust=distrust,
-            condition=condition,
-        )
-
-    def is_suspicious(self, item: Surveyed) -> bool:
-        """Whether the plain run is farther from float64 than rounding explains."""
-        if item.reference is None or item.distrust:
-            return False
-        return largest_deviation(self.plain[item.name], item) > SUSPICIOUS
-
-    def with_careful(self, found: dict[str, Surveyed], runs: int) -> dict[str, Surveyed]:
-        """Where an output is ill-conditioned, ask whether the problem is, or only the way it is computed."""
-        ill = [name for name, item in found.items() if item.condition > ILL and item.reference is not None]
-        rounded, stepwise = self.stepwise if ill else ({}, None)
-        floors = {name: Floor(rounded[name]) for name in ill if name in rounded}
-        if not floors or stepwise is None:
-            return found
-        # Its own record of what is exact: noise must not change the one that it is read from.
-        hook = Careful(Noise(self.pool, stepwise.exact), Stepwise(self.watch.drawn))
-        _add_runs(self, hook, floors, range(runs))
-        calm = {name: floor for name, floor in floors.items() if floor.condition <= ILL and not floor.moved}
-        return {
-            name: replace(item, careful=calm[name].smooth()) if name in calm else item for name, item in found.items()
-        }
-
-    def with_amplifier(self, found: dict[str, Surveyed], floors: Mapping[str, Floor]) -> dict[str, Surveyed]:
-        ill = {name for name, item in found.items() if item.condition > ILL or floors[name].moved}
-        if not ill:
-            return found
-        self.pool.restart(self.runner.seed)
-        name_of_worst = find_amplifier(self.run, Noise(self.pool))
-        return {name: replace(item, amplifier=name_of_worst) if name in ill else item for name, item in found.items()}
+    name: str
+    dtype: str
+    reference: torch.Tensor | None = None
+    """The output in float64; integers and booleans as they are."""
+    spread: torch.Tensor | None = None
+    """How far rounding moves each element; complex values as pairs; None where it moves nothing."""
+    stepwise: torch.Tensor | None = None
+    """The output with each step rounded to its own precision, where that differs from the reference."""
+    flips: torch.Tensor | None = None
+    """Elements that rounding turns into or out of Inf or NaN."""
+    hazards: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """By rule of unspecified behaviour: the elements that it reaches."""
+    reshaped_by: str = ""
+    """The rule of unspecified behaviour that may also give it another shape."""
+    indices: Indices | None = None
+    distrust: str = ""
+    """Why the reference does not hold for this output."""
+    condition: float = 0.0
+    """Spread in norm, relative to the output in norm."""
+    careful: torch.Tensor | None = None
+    """The spread of careful implementations; known where only the way an operator computes is ill-conditioned."""
+    amplifier: str = ""
+    """The operator that turns rounding into a large difference; known for ill-conditioned outputs."""
 
 
-class _Floors:
-    """The floor of each output, one noise run after the other."""
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is known of all outputs of a program."""
 
-    def __init__(self, surveyor: Surveyor, exact: dict[int, list[torch.Tensor | None]]) -> None:
-        self._surveyor = surveyor
-        self._noise = Noise(surveyor.pool, exact)
-        self._floors = {name: Floor(tensor) for name, tensor in surveyor.plain.items()}
-        self._made = 0
+    outputs: tuple[Surveyed, ...] = ()
+    values: tuple[Surveyed, ...] = ()
+    """Values that index outputs point into."""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """Rules whose pattern matched, and the operator that did."""
+    runs: int = 0
+    problem: str = ""
+    """Why there is no survey: what the program said when it was run."""
 
-    def after(self, runs: int) -> dict[str, Floor]:
-        _add_runs(self._surveyor, self._noise, self._floors, range(self._made, runs))
-        self._made = max(self._made, runs)
-        return self._floors
+    def output(self, name: str) -> Surveyed | None:
+        return next((item for item in self.outputs if item.name == name), None)
 
+    def value(self, name: str) -> Surveyed | None:
+        return next((item for item in self.values if item.name == name), None)
 
-def _add_runs(surveyor: Surveyor, noise: Hook, floors: Mapping[str, Floor], numbers: Iterable[int]) -> None:
-    """Run with noise and take what each output gave; the same number gives the same noise."""
-    for number in numbers:
-        surveyor.pool.restart(surveyor.runner.seed * 7919 + number)
-        try:
-            outputs = surveyor.run(noise)
-        except Exception:  # noise led to a value that the program refuses
-            outputs = {}
-        for name, floor in floors.items():
-            if name in outputs:
-                floor.add(outputs[name])
-            else:
-                floor.reshaped = True
-
-
-def _with_stepwise(item: Surveyed, stepwise: torch.Tensor | None) -> Surveyed:
-    if stepwise is None or item.reference is None or stepwise.shape != item.reference.shape:
-        return item
-    return replace(item, stepwise=stepwise)
-
-
-def _has_denormals(tensor: torch.Tensor) -> bool:
-    if not tensor.is_floating_point() or not tensor.numel():
-        return False
-    return bool(((tensor != 0) & (tensor.abs() < torch.finfo(tensor.dtype).tiny)).any())
+    @property
+    def largest_spread(self) -> float:
+        """The most that rounding noise moved an element of any output."""
+        spreads = [item.spread for item in self.outputs if item.spread is not None and item.spread.numel()]
+        return max((float(spread.max()) for spread in spreads), default=0.0)

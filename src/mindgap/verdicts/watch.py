@@ -10,7 +10,7 @@ import torch
 from mindgap.program.graph import leaves
 from mindgap.verdicts.operators import base_name
 from mindgap.verdicts.runner import Call, make
-from mindgap.verdicts.surveyed import Indices
+from mindgap.verdicts.survey import Indices
 from mindgap.verdicts.unspecified import matching, may_match
 from mindgap.verdicts.unspecified.chance import draws
 from mindgap.verdicts.unspecified.indices import dimension
