@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mindgap.program.operators import Rounding, traits
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, Pool, pool_for
 from mindgap.verdicts.floor import BLOCK, Floor
 from mindgap.verdicts.noise import Noise, growth, length
-from mindgap.verdicts.operators import Rounding, rounding
 from tests.verdicts.programs import call, surveyed
 
 
@@ -138,10 +138,10 @@ def test_a_very_long_sum_gets_its_noise_without_a_copy_of_its_terms():
 
 
 def test_unknown_operators_are_taken_to_round_inside():
-    assert rounding("torchvision.roi_align.default") is Rounding.INSIDE
-    assert rounding("operator.getitem") is Rounding.EXACT
-    assert rounding("aten.div.Tensor_mode") is Rounding.EXACT
-    assert rounding("aten.div.Tensor") is Rounding.ONCE
+    assert traits("torchvision.roi_align.default").rounding is Rounding.INSIDE
+    assert traits("operator.getitem").rounding is Rounding.EXACT
+    assert traits("aten.div.Tensor_mode").rounding is Rounding.EXACT
+    assert traits("aten.div.Tensor").rounding is Rounding.ONCE
 
 
 def test_lucky_elements_are_raised_to_what_is_usual_around_them():

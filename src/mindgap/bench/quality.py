@@ -24,6 +24,7 @@ from mindgap.platforms.registry import resolve
 from mindgap.program import ops
 from mindgap.program.graph import Node, Program, Ref
 from mindgap.program.made import recreate
+from mindgap.program.operators import Rounding, traits
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent
 from mindgap.reduction.reducer import Budget
@@ -33,6 +34,7 @@ from mindgap.tracing.extract import is_access
 from mindgap.tracing.witness import Witness
 from mindgap.variants.base import Base, load_bases
 from mindgap.variants.synthesis import Synthesis
+from mindgap.verdicts.unspecified.chance import may_draw
 
 FEW: Final = 3
 VARIANTS: Final = 12
@@ -113,7 +115,7 @@ def can_have(node: Node, fault: str, program: Program) -> bool:
     writes = bool(ops.mutated_arguments(node.op))
     if fault == "stale_view":
         return ops.may_alias(node.op) and not writes and any(ops.mutated_arguments(n.op) for n in program.nodes)
-    if writes or node.op.startswith(("aten.empty", "aten.rand", "aten.dropout", "aten.bernoulli")):
+    if writes or is_arbitrary(node.op):
         return False
     if fault == "narrow_integer":
         return meta.dtype == "int64"
@@ -127,6 +129,13 @@ def can_have(node: Node, fault: str, program: Program) -> bool:
         args = [metas.get(int(a)) for a in node.args if isinstance(a, Ref)]
         return not ops.may_alias(node.op) and any(isinstance(m, TensorMeta) and _strided(m) for m in args)
     return meta.dtype == "float32" and not ops.may_alias(node.op)
+
+
+def is_arbitrary(op: str) -> bool:
+    """Whether a result may be anything: drawn at random, or never written."""
+    known = traits(op)
+    drawn = may_draw(op) and (known.drops or known.rounding is Rounding.EXACT)
+    return drawn or "uninitialised-memory" in known.unspecified
 
 
 def _strided(meta: TensorMeta) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.errors import CorruptProgram
+from mindgap.program.operators import traits
 
 NAMESPACES: Final = ("aten", "prims", "torchvision", "torchaudio", "quantized_decomposed")
 
@@ -70,14 +71,18 @@ def name_of(target: object) -> str | None:
     return _SCALAR_NAMES.get(target) if callable(target) else None
 
 
-UNDECLARED_WRITES: Final = {
-    "aten.batch_norm.default": ((3, "running_mean"), (4, "running_var")),
-    "aten.native_batch_norm.default": ((3, "running_mean"), (4, "running_var")),
-    "aten.cudnn_batch_norm.default": ((3, "running_mean"), (4, "running_var")),
-    "aten.miopen_batch_norm.default": ((3, "running_mean"), (4, "running_var")),
-    "aten.instance_norm.default": ((3, "running_mean"), (4, "running_var")),
-}
-"""Arguments that an operator writes to although its schema does not say so."""
+@functools.cache
+def position_of(name: str, argument: str) -> int | None:
+    """Where an argument of that name stands in the operator's schema; None when it has none."""
+    schema = getattr(resolve(name), "_schema", None)
+    return next((i for i, a in enumerate(schema.arguments if schema else ()) if a.name == argument), None)
+
+
+@functools.cache
+def declares_writes(name: str) -> bool:
+    """Whether the schema says that the operator writes to an argument."""
+    schema = getattr(resolve(name), "_schema", None)
+    return schema is not None and schema.is_mutable
 
 
 @functools.cache
@@ -86,9 +91,11 @@ def mutated_arguments(name: str) -> tuple[tuple[int, str], ...]:
     function = resolve(name)
     if not isinstance(function, torch._ops.OpOverload):
         return ()
-    arguments = enumerate(function._schema.arguments)
-    return UNDECLARED_WRITES.get(name, ()) + tuple(
-        (i, a.name) for i, a in arguments if a.alias_info is not None and a.alias_info.is_write
+    undeclared = traits(name).writes
+    return tuple(
+        (i, a.name)
+        for i, a in enumerate(function._schema.arguments)
+        if a.name in undeclared or (a.alias_info is not None and a.alias_info.is_write)
     )
 
 

@@ -45,11 +45,6 @@ _UNSUITABLE: Final = {
 _FIXED: Final = ("device", "layout", "pin_memory", "generator", "memory_format", "out", "non_blocking", "copy", "names")
 """Arguments that are never given or changed."""
 
-_CHANGES_META: Final = re.compile(
-    r"^aten\.(t_|transpose_|squeeze_|unsqueeze_|swapaxes_|swapdims_|as_strided_|resize\w*_|set_|rename_|detach_"
-    r"|requires_grad_|retain_grad|data|squeeze_)\."
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -114,7 +109,7 @@ def functional() -> tuple[str, ...]:
 @functools.cache
 def in_place() -> tuple[str, ...]:
     """Overloads that write to their first argument and leave its shape alone."""
-    return tuple(sorted(name for name, write in _overloads() if write and not _CHANGES_META.match(name)))
+    return tuple(sorted(name for name, write in _overloads() if write and not _has_tag(name, torch.Tag.inplace_view)))
 
 
 def _overloads() -> list[tuple[str, bool]]:
@@ -147,9 +142,13 @@ def _usable(op: str, schema: Any, writes: Sequence[str]) -> bool:
     qualified = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
     if not torch._C._dispatch_has_kernel(qualified):  # a helper of TorchScript, not an operator
         return False
-    tags = getattr(ops.resolve(op), "tags", ())
     wrong = (torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
-    return not any(tag in tags for tag in wrong)
+    return not _has_tag(op, *wrong)
+
+
+def _has_tag(op: str, *wanted: torch.Tag) -> bool:
+    tags = getattr(ops.resolve(op), "tags", ())
+    return any(tag in tags for tag in wanted)
 
 
 _FILLABLE: Final = (

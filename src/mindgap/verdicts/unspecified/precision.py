@@ -46,7 +46,6 @@ def _wide(call: Call, result: Any, attempt: int, generator: torch.Generator) -> 
 RULES: Final = (
     Rule(
         DENORMAL_FLUSH,
-        frozenset(),
         _has_denormals,
         _flush,
         "denormal numbers may be taken for zero: most accelerators and some CPU runtimes do so for speed",
@@ -56,7 +55,6 @@ RULES: Final = (
     ),
     Rule(
         INTERMEDIATE_PRECISION,
-        frozenset(),
         _is_narrow,
         _wide,
         "a platform may keep intermediate values at higher precision, where others round or overflow",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from mindgap.verdicts.operators import base_name
+from mindgap.program.operators import traits
 from mindgap.verdicts.runner import Call
 from mindgap.verdicts.unspecified import chance, indices, integers, precision, special
 from mindgap.verdicts.unspecified.rule import Rule
@@ -15,10 +15,6 @@ RULES: Final[dict[str, Rule]] = {
 }
 """Every rule by its id."""
 
-_BY_OPERATOR: Final[dict[str, list[Rule]]] = {}
-for _rule in RULES.values():
-    for _name in _rule.operators:
-        _BY_OPERATOR.setdefault(_name, []).append(_rule)
 _ANY: Final = [rule for rule in RULES.values() if not rule.operators and not rule.whole_run]
 
 
@@ -26,14 +22,14 @@ def matching(call: Call) -> list[Rule]:
     """The rules that a call with these arguments falls under."""
     if not call.is_operator:
         return []
-    candidates = (*_BY_OPERATOR.get(call.name, ()), *_ANY)
+    candidates = (*map(RULES.__getitem__, traits(call.op).unspecified), *_ANY)
     return [rule for rule in candidates if rule.matches(call)]
 
 
 @cache
 def may_match(op: str) -> bool:
     """Whether a rule could match a call of this operator, whatever its arguments are."""
-    return base_name(op) in _BY_OPERATOR or chance.may_draw(op)
+    return bool(traits(op).unspecified) or chance.may_draw(op)
 
 
 __all__ = ["RULES", "Rule", "matching", "may_match"]

@@ -140,7 +140,6 @@ def _lowest_scramble(call: Call, result: Any, attempt: int, generator: torch.Gen
 RULES: Final = (
     Rule(
         "nan-bits",
-        frozenset({"signbit", "copysign", "view"}),
         _nan_matches,
         _nan_scramble,
         "the sign and payload of a NaN carry no meaning; processors and compilers choose them freely",
@@ -148,20 +147,6 @@ RULES: Final = (
     ),
     Rule(
         "vector-sign",
-        frozenset(
-            {
-                "linalg_svd",
-                "_linalg_svd",
-                "svd",
-                "linalg_qr",
-                "qr",
-                "linalg_eigh",
-                "_linalg_eigh",
-                "linalg_eig",
-                "_linalg_eig",
-                "geqrf",
-            }
-        ),
         _always,
         _flip_vectors,
         "singular vectors, eigenvectors and QR factors are defined up to a sign or phase, eigenvalues up to order",
@@ -169,7 +154,6 @@ RULES: Final = (
     ),
     Rule(
         "eigenvalue-order",
-        frozenset({"linalg_eigvals"}),
         _always,
         _shuffle_values,
         "the eigenvalues of a general matrix come in no particular order",
@@ -177,7 +161,6 @@ RULES: Final = (
     ),
     Rule(
         "empty-reduction",
-        frozenset({"median", "nanmedian", "mode", "quantile", "nanquantile"}),
         _empty_matches,
         _taint,
         "the median, mode or quantile of nothing is not defined",
@@ -185,17 +168,6 @@ RULES: Final = (
     ),
     Rule(
         "lowest-maximum",
-        frozenset(
-            {
-                "max_pool1d",
-                "max_pool2d",
-                "max_pool3d",
-                "max_pool2d_with_indices",
-                "max_pool3d_with_indices",
-                "adaptive_max_pool2d",
-                "adaptive_max_pool3d",
-            }
-        ),
         _lowest_matches,
         _lowest_scramble,
         "a pooling window with nothing above -inf returns its start value (-inf or the lowest number) and any index",
