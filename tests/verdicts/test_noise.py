@@ -61,6 +61,7 @@ def test_any_layout_and_size_gets_noise(tensor):
         lambda t: t.clamp(0.5, 1.5),
         lambda t: t.double(),
         lambda t: t.abs().max(),
+        lambda t: t.index_put((torch.tensor([1]),), t[:1]),
     ],
 )
 def test_exact_operators_get_no_noise(exact):
@@ -73,6 +74,7 @@ def test_exact_operators_get_no_noise(exact):
     [
         lambda t: t + 1.0,
         lambda t: t.clone().mul_(1.1),
+        lambda t: t.index_put((torch.tensor([1]),), t[:1], accumulate=True),
         lambda t: t.half(),
         lambda t: torch.exp(t),
         lambda t: torch.layer_norm(t, (8,)),

@@ -24,7 +24,7 @@ from mindgap.platforms.registry import resolve
 from mindgap.program import ops
 from mindgap.program.graph import Node, Program, Ref
 from mindgap.program.made import recreate
-from mindgap.program.operators import Rounding, traits
+from mindgap.program.operators import Rounding, Terms, traits
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent
 from mindgap.reduction.reducer import Budget
@@ -115,27 +115,20 @@ def can_have(node: Node, fault: str, program: Program) -> bool:
     writes = bool(ops.mutated_arguments(node.op))
     if fault == "stale_view":
         return ops.may_alias(node.op) and not writes and any(ops.mutated_arguments(n.op) for n in program.nodes)
-    if writes or is_arbitrary(node.op):
+    known = traits(node.op)
+    drawn = may_draw(node.op) and (known.drops or known.rounding is Rounding.EXACT)
+    if writes or drawn or "uninitialised-memory" in known.unspecified:
         return False
     if fault == "narrow_integer":
         return meta.dtype == "int64"
     if fault == "wrong_dim":
-        name = node.op.split(".")[1]
-        return name in ("softmax", "_softmax", "log_softmax", "cumsum", "layer_norm", "sum", "mean") and meta.shape[
-            :1
-        ] > (1,)
+        along_one = known.shares or known.scans or known.adds or known.terms is Terms.NORMALISED
+        return along_one and meta.shape[:1] > (1,)
     if fault == "strides_ignored":
         metas = {n.id: n.meta for n in program.nodes}
         args = [metas.get(int(a)) for a in node.args if isinstance(a, Ref)]
         return not ops.may_alias(node.op) and any(isinstance(m, TensorMeta) and _strided(m) for m in args)
     return meta.dtype == "float32" and not ops.may_alias(node.op)
-
-
-def is_arbitrary(op: str) -> bool:
-    """Whether a result may be anything: drawn at random, or never written."""
-    known = traits(op)
-    drawn = may_draw(op) and (known.drops or known.rounding is Rounding.EXACT)
-    return drawn or "uninitialised-memory" in known.unspecified
 
 
 def _strided(meta: TensorMeta) -> bool:

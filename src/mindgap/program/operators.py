@@ -49,58 +49,37 @@ class Traits:
     ulps: int = 1
     """Noise on a result that rounds once: functions of mathematical libraries are not correctly rounded, so twice that
     of arithmetic (OpenCL allows its vendors 3 units for exp and log, 5 for tan, 16 for erf)."""
-    follows_argument: bool = False
-    """Whether an absolute error follows |x| (`0.5 x (1 + erf)`), not 1."""
+    follows_argument: bool = False  # its absolute error follows |x| (`0.5 x (1 + erf)`), not 1
     operands: tuple[int, ...] = ()
     """Positions of what it adds up: the two factors of a product (noise on the smaller one stands for noise on both),
     or one argument, where the others are weights and statistics. Empty: all arguments."""
     terms: Terms = Terms.ONE
-    adds: bool = False
-    """Whether it is a plain sum or mean."""
-    scans: bool = False
-    """Whether it is a running sum: computed one term after the other almost everywhere."""
-    distance: bool = False
-    """Whether it may be computed as |x|^2 + |y|^2 - 2xy."""
-    interpolates: bool = False
-    """Whether it computes places in its first argument."""
-    casts: bool = False
-    """Whether it rounds only when it makes a type narrower."""
-    drops: bool = False
-    """Whether it returns its first argument when its third, `train`, is False."""
+    adds: bool = False  # a plain sum or mean
+    scans: bool = False  # a running sum: computed one term after the other almost everywhere
+    distance: bool = False  # it may be computed as |x|^2 + |y|^2 - 2xy
+    interpolates: bool = False  # it computes places in its first argument
+    casts: bool = False  # it rounds only when it makes a type narrower
+    drops: bool = False  # it returns its first argument when its third, `train`, is False
 
     unspecified: tuple[str, ...] = ()
     """The rules of unspecified behaviour that a call may fall under (`verdicts/unspecified`)."""
     indices: int | None = None
     """Which of its results points into its first argument."""
-    distinct: bool = False
-    """Whether no two of those indices are the same."""
+    distinct: bool = False  # no two of those indices are the same
 
-    view: bool = False
-    """Whether its result holds the very numbers of its first argument, so that no sample is needed to know them."""
-    selects: bool = False
-    """Whether it only takes a part of a tensor."""
-    indexed: bool = False
-    """Whether it reads or adds at indices that it is given, and refuses those out of range."""
-    blanks: bool = False
-    """Whether it makes a part of a tensor blank on purpose."""
-    clips: bool = False
-    """Whether it gives one number for all that lies beyond a bound."""
-    shares: bool = False
-    """Whether its result is always the same along an axis with one element."""
-    borrows: bool = False
-    """Whether it takes no numbers from a tensor, at most its shape and dtype."""
-    lends: bool = False
-    """Whether its second argument lends its shape or dtype, never its numbers."""
-    asserts: bool = False
-    """Whether it only checks what it is given."""
-    reshapes: bool = False
-    """Whether it is given the sizes of its result, which has as many elements as its argument."""
-    sized: bool = False
-    """Whether it is given the sizes of its result, or how often to repeat, and makes as many elements as they ask."""
-    grows: bool = False
-    """Whether its result may be much larger than what it reads."""
-    traps: bool = False
-    """Whether it is a single instruction for whole numbers: the smallest one divided by -1 ends the process."""
+    view: bool = False  # its result holds the very numbers of its first argument: no sample is needed to know them
+    selects: bool = False  # it only takes a part of a tensor
+    indexed: bool = False  # it reads or adds at indices that it is given, and refuses those out of range
+    blanks: bool = False  # it makes a part of a tensor blank on purpose
+    clips: bool = False  # it gives one number for all that lies beyond a bound
+    shares: bool = False  # its result is always the same along an axis with one element
+    borrows: bool = False  # it takes no numbers from a tensor, at most its shape and dtype
+    lends: bool = False  # its second argument lends its shape or dtype, never its numbers
+    asserts: bool = False  # it only checks what it is given
+    reshapes: bool = False  # it is given the sizes of its result, which has as many elements as its argument
+    sized: bool = False  # it is given sizes, or how often to repeat, and makes as many elements as they ask
+    grows: bool = False  # its result may be much larger than what it reads
+    traps: bool = False  # of whole numbers a single instruction: the smallest divided by -1 ends the process
     writes: tuple[str, ...] = ()
     """Arguments that it writes to although its schema does not say so."""
 
@@ -119,8 +98,8 @@ _STATISTICS = ("running_mean", "running_var")
 
 TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     # Views and copies
-    (Traits(EXACT, view=True), """alias detach flatten unflatten movedim permute squeeze unsqueeze swapaxes swapdims
-        transpose"""),
+    (Traits(EXACT, view=True), """alias detach flatten unflatten movedim permute squeeze unsqueeze swapaxes
+        swapdims transpose"""),
     (Traits(EXACT, view=True, rank=2), "t"),
     (Traits(EXACT, view=True, selects=True), "slice select narrow split split_with_sizes chunk unbind"),
     (Traits(EXACT, view=True, lends=True), "expand_as reshape_as view_as"),
@@ -144,8 +123,7 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     # Selection by index
     (Traits(EXACT, selects=True), "diagonal operator.getitem"),
     (Traits(EXACT, selects=True, indexed=True, grows=True), "index index_select gather"),
-    (Traits(EXACT, indexed=True), "take_along_dim"),
-    (Traits(EXACT, indexed=True, grows=True), "embedding"),
+    (Traits(EXACT, indexed=True, grows=True), "embedding take_along_dim"),
     (Traits(indexed=True), "scatter_add index_add"),
     (Traits(EXACT, unspecified=("duplicate-writes",)), """scatter index_copy put index_put _index_put_impl
         _unsafe_index_put"""),
@@ -162,17 +140,14 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(EXACT), """masked_select masked_scatter index_fill slice_scatter select_scatter diagonal_scatter
         as_strided_scatter max_unpool2d max_unpool3d fill_diagonal"""),
     # Creation
-    (Traits(EXACT, borrows=True), """arange eye scalar_tensor fill zero zeros_like ones_like full_like rand_like
-        randn_like randint_like"""),
-    (Traits(EXACT, borrows=True, sized=True), "zeros ones"),
-    (Traits(EXACT, borrows=True, sized=True, grows=True), "full new_zeros new_ones new_full"),
+    (Traits(EXACT, borrows=True), """arange eye scalar_tensor tril_indices triu_indices fill zero zeros_like ones_like
+        full_like rand_like randn_like randint_like randn randint randperm"""),
+    (Traits(EXACT, borrows=True, sized=True, grows=True), "zeros ones full rand new_zeros new_ones new_full"),
     (Traits(EXACT, borrows=True, sized=True, unspecified=("uninitialised-memory",)), "empty"),
-    (Traits(EXACT, borrows=True, grows=True, unspecified=("uninitialised-memory",)), "new_empty new_empty_strided"),
-    (Traits(EXACT, borrows=True, unspecified=("uninitialised-memory",)), "empty_like empty_strided empty_permuted"),
-    (Traits(EXACT, sized=True), "rand"),
-    (Traits(EXACT), "randn randint randperm bernoulli multinomial normal uniform exponential"),
-    (Traits(EXACT), "tril_indices triu_indices"),
-    # Comparison, order and sign
+    (Traits(EXACT, borrows=True, grows=True, unspecified=("uninitialised-memory",)), """empty_like empty_strided
+        empty_permuted new_empty new_empty_strided"""),
+    (Traits(EXACT), "bernoulli multinomial normal uniform exponential"),
+    # Comparison, order, sign and whole parts
     (Traits(EXACT, clips=True), "relu relu6 hardtanh threshold clamp clamp_min"),
     (Traits(EXACT, indices=1, unspecified=("tie-order",)), "kthvalue max min cummax cummin"),
     (Traits(EXACT, indices=1, unspecified=("tie-order", "empty-reduction")), "median nanmedian mode"),
@@ -192,11 +167,11 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
         le gt ge not_equal less less_equal greater greater_equal equal isnan isinf isfinite isneginf isposinf isin
         isreal __and__ __or__ __xor__ nonzero nonzero_static unique_consecutive unique_dim bincount searchsorted
         bucketize heaviside nextafter frexp nan_to_num hardshrink any all count_nonzero is_nonzero item
-        _local_scalar_dense allclose isclose argwhere histc sym_size sym_numel"""),
+        _local_scalar_dense allclose isclose argwhere histc sym_size sym_numel floor ceil round trunc fix frac
+        ldexp"""),
     (Traits(EXACT, asserts=True), """_assert_tensor_metadata _assert_async _assert_scalar sym_constrain_range
         sym_constrain_range_for_size"""),
-    # Exact arithmetic
-    (Traits(EXACT), "floor ceil round trunc fix frac ldexp"),
+    # Arithmetic of whole numbers
     (Traits(EXACT, unspecified=("integer-division",), traps=True), """floor_divide remainder fmod div.Tensor_mode
         div.Scalar_mode div.out_mode div.Scalar_mode_out divide.Tensor_mode divide.Scalar_mode divide.out_mode"""),
     (Traits(EXACT, takes="whole", traps=True), "gcd lcm"),
@@ -235,12 +210,10 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
         conv_transpose1d conv_transpose2d conv_transpose3d"""),
     # Sums over the first argument
     (Traits(operands=_FIRST, terms=Terms.NORMALISED), "layer_norm native_layer_norm rms_norm _fused_rms_norm"),
-    (Traits(operands=_FIRST, terms=Terms.DIMS, rank=4), "group_norm"),
-    (Traits(operands=_FIRST, terms=Terms.DIMS), "native_group_norm"),
+    (Traits(operands=_FIRST, terms=Terms.DIMS, rank=4), "group_norm native_group_norm"),
     (Traits(operands=_FIRST, terms=Terms.DIMS, rank=4, writes=_STATISTICS), "instance_norm"),
-    (Traits(operands=_FIRST, terms=Terms.CHANNEL, rank=4, writes=_STATISTICS), "batch_norm"),
-    (Traits(operands=_FIRST, terms=Terms.CHANNEL, writes=_STATISTICS), """native_batch_norm cudnn_batch_norm
-        miopen_batch_norm"""),
+    (Traits(operands=_FIRST, terms=Terms.CHANNEL, rank=4, writes=_STATISTICS), """batch_norm native_batch_norm
+        cudnn_batch_norm miopen_batch_norm"""),
     (Traits(operands=_FIRST, terms=Terms.CHANNEL), """_native_batch_norm_legit _native_batch_norm_legit_functional
         _native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_no_update"""),
     (Traits(operands=_FIRST, terms=Terms.DIM, shares=True), "softmax _softmax log_softmax _log_softmax"),
@@ -255,9 +228,8 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(terms=Terms.SEQUENCE), "scaled_dot_product_attention"),
     (Traits(distance=True), "cdist _cdist_forward _euclidean_dist"),
     (Traits(interpolates=True, grows=True), """upsample_linear1d upsample_bilinear2d upsample_bicubic2d
-        upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa"""),
-    (Traits(interpolates=True), """grid_sampler grid_sampler_2d grid_sampler_3d affine_grid_generator roi_align
-        roi_pool"""),
+        upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa grid_sampler
+        grid_sampler_2d grid_sampler_3d affine_grid_generator roi_align roi_pool"""),
     (Traits(grows=True), """fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_rfft fft_rfft2 fft_rfftn
         fft_ihfft fft_ihfft2 fft_ihfftn diagflat embedding_bag pad_sequence vander linalg_vander"""),
     (Traits(grows=True, takes="complex"), "fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2 fft_irfftn"),

@@ -211,9 +211,8 @@ def _known(result: Any) -> Result:
 
 @cache
 def _frozen(op: str) -> bool:
-    function = ops.resolve(op)
-    tags = getattr(function, "tags", ())
-    return torch.Tag.nondeterministic_seeded in tags or not isinstance(function, torch._ops.OpOverload)
+    drawn = ops.has_tag(op, torch.Tag.nondeterministic_seeded)
+    return drawn or not isinstance(ops.resolve(op), torch._ops.OpOverload)
 
 
 def is_frozen(node: Node) -> bool:

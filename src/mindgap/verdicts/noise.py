@@ -253,29 +253,25 @@ def _power_of_two(factor: float) -> int:
     return 1 << max(0, round(math.log2(max(1.0, factor))))
 
 
+_ADDED: Final[dict[Terms, Callable[[Any, Sequence[Any]], Sequence[int]]]] = {
+    Terms.ONE: lambda first, args: (),
+    Terms.INNER: lambda first, args: first.shape[-1:],
+    Terms.KERNEL: lambda first, args: args[1].shape[1:],
+    Terms.NORMALISED: lambda first, args: args[1],
+    Terms.CHANNEL: lambda first, args: [*first.shape[:1], *first.shape[2:]],
+    Terms.SEQUENCE: lambda first, args: [max(first.shape[-2:])],
+    Terms.DIM: lambda first, args: [first.shape[args[1]]],
+}
+"""The sizes of what is added up, from the first operand and all arguments."""
+
+
 def length(call: Call) -> int:
     """How many terms the operator adds up for one element of its result."""
     known = traits(call.op)
     try:
-        first = call.args[known.operands[0] if known.operands else 0]
-        match known.terms:
-            case Terms.INNER:
-                return int(first.shape[-1]) if first.dim() else 1
-            case Terms.KERNEL:
-                second = call.args[known.operands[1]]
-                return int(second.numel() // max(1, second.shape[0]))
-            case Terms.NORMALISED:
-                return math.prod(call.args[1])
-            case Terms.CHANNEL:
-                return int(first.numel() // max(1, first.shape[1]))
-            case Terms.SEQUENCE:
-                return int(max(first.shape[-2:]))
-            case Terms.DIM:
-                return int(first.shape[call.args[1]]) if first.dim() else 1
-            case Terms.DIMS:
-                return _reduced(call)
-            case Terms.ONE:
-                return 1
+        if known.terms is Terms.DIMS:
+            return _reduced(call)
+        return math.prod(_ADDED[known.terms](call.args[known.operands[0] if known.operands else 0], call.args))
     except (AttributeError, IndexError, TypeError, ValueError):
         return 1
 

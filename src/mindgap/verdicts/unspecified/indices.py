@@ -20,8 +20,7 @@ def dimension(call: Call) -> int | None:
     position = ops.position_of(call.op, "dim")
     if position is None or not call.args[0].dim():
         return None
-    schema = call.function._schema  # type: ignore[attr-defined]
-    found: int | None = call.argument(position, "dim", schema.arguments[position].default_value)
+    found: int | None = call.argument(position, "dim", ops.arguments_of(call.op)[position].default_value)
     return found
 
 

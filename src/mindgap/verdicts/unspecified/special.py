@@ -16,8 +16,6 @@ from mindgap.verdicts.unspecified.rule import Rule
 def _nan_source(call: Call) -> torch.Tensor | None:
     """The argument whose bits, not whose value, the operator reads."""
     source = call.argument(1, "other") if call.name == "copysign" else call.args[0]
-    if call.name == "view" and "dtype" not in call.op:
-        return None
     return source if isinstance(source, torch.Tensor) and source.is_floating_point() else None
 
 
@@ -74,7 +72,7 @@ def _flip_vectors(call: Call, result: Any, attempt: int, generator: torch.Genera
         vectors = parts[1]
         if vectors.numel():
             vectors *= signs(vectors.shape[-1]).to(vectors.real.dtype)
-        if call.name in ("linalg_eig", "_linalg_eig") and attempt:
+        if call.name == "linalg_eig" and attempt:
             order = torch.randperm(parts[0].shape[-1], generator=generator)
             parts = [parts[0][..., order], vectors[..., order]]
     return type(result)(parts) if isinstance(result, torch.Size | list) else tuple(parts)
