@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mindgap.program.operators import Rounding, traits
 from mindgap.records.verdict import Conclusion
 from mindgap.verdicts.elements import THRESHOLD, Expected, deviation
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, Pool, pool_for
 from mindgap.verdicts.floor import BLOCK, Floor
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.noise import Noise, growth, length
-from mindgap.verdicts.operators import Rounding, rounding
 from tests.verdicts.programs import call, ok, surveyed
 
 
@@ -69,6 +69,7 @@ def test_any_layout_and_size_gets_noise(tensor):
         lambda t: t.clamp(0.5, 1.5),
         lambda t: t.double(),
         lambda t: t.abs().max(),
+        lambda t: t.index_put((torch.tensor([1]),), t[:1]),
     ],
 )
 def test_exact_operators_get_no_noise(exact):
@@ -81,6 +82,7 @@ def test_exact_operators_get_no_noise(exact):
     [
         lambda t: t + 1.0,
         lambda t: t.clone().mul_(1.1),
+        lambda t: t.index_put((torch.tensor([1]),), t[:1], accumulate=True),
         lambda t: t.half(),
         lambda t: torch.exp(t),
         lambda t: torch.layer_norm(t, (8,)),
@@ -146,10 +148,10 @@ def test_a_very_long_sum_gets_its_noise_without_a_copy_of_its_terms():
 
 
 def test_unknown_operators_are_taken_to_round_inside():
-    assert rounding("torchvision.roi_align.default") is Rounding.INSIDE
-    assert rounding("operator.getitem") is Rounding.EXACT
-    assert rounding("aten.div.Tensor_mode") is Rounding.EXACT
-    assert rounding("aten.div.Tensor") is Rounding.ONCE
+    assert traits("torchvision.roi_align.default").rounding is Rounding.INSIDE
+    assert traits("operator.getitem").rounding is Rounding.EXACT
+    assert traits("aten.div.Tensor_mode").rounding is Rounding.EXACT
+    assert traits("aten.div.Tensor").rounding is Rounding.ONCE
 
 
 def test_lucky_elements_are_raised_to_what_is_usual_around_them():

@@ -25,6 +25,7 @@ from mindgap.program import ops
 from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, Ref
 from mindgap.program.made import recreate
+from mindgap.program.operators import Rounding, Terms, traits
 from mindgap.records.explanation import Explanation
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent
@@ -34,6 +35,7 @@ from mindgap.tracing.examine import Examiner
 from mindgap.tracing.extract import is_access
 from mindgap.variants.base import Base, load_bases
 from mindgap.variants.synthesis import Synthesis
+from mindgap.verdicts.unspecified.chance import may_draw
 
 FEW: Final = 3
 VARIANTS: Final = 12
@@ -114,15 +116,15 @@ def can_have(node: Node, fault: str, program: Program) -> bool:
     writes = bool(ops.mutated_arguments(node.op))
     if fault == "stale_view":
         return ops.may_alias(node.op) and not writes and any(ops.mutated_arguments(n.op) for n in program.nodes)
-    if writes or node.op.startswith(("aten.empty", "aten.rand", "aten.dropout", "aten.bernoulli")):
+    known = traits(node.op)
+    drawn = may_draw(node.op) and (known.drops or known.rounding is Rounding.EXACT)
+    if writes or drawn or "uninitialised-memory" in known.unspecified:
         return False
     if fault == "narrow_integer":
         return meta.dtype == "int64"
     if fault == "wrong_dim":
-        name = node.op.split(".")[1]
-        return name in ("softmax", "_softmax", "log_softmax", "cumsum", "layer_norm", "sum", "mean") and meta.shape[
-            :1
-        ] > (1,)
+        along_one = known.shares or known.scans or known.adds or known.terms is Terms.NORMALISED
+        return along_one and meta.shape[:1] > (1,)
     if fault == "strides_ignored":
         metas = {n.id: n.meta for n in program.nodes}
         args = [metas.get(int(a)) for a in node.args if isinstance(a, Ref)]

@@ -29,6 +29,7 @@ from mindgap.execution.pool import in_parallel
 from mindgap.program.codec import decode, encode
 from mindgap.program.graph import Input, Node, Program
 from mindgap.program.made import Recipe, held, recreate
+from mindgap.program.operators import traits
 from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent, Provenance
@@ -38,19 +39,6 @@ from mindgap.verdicts.related import Relation
 
 EQUIVALENT, PERMUTED, NEIGHBOURS, ALONE = "equivalent", "permuted", "neighbours", "alone"
 AT_ONCE: Final = 16
-_SHAPES: Final = (
-    "view",
-    "reshape",
-    "expand",
-    "_unsafe_view",
-    "full",
-    "zeros",
-    "ones",
-    "empty",
-    "new_zeros",
-    "new_ones",
-)
-"""Operators whose lists of sizes may begin with the size of the batch."""
 
 Derived = tuple[Program, Relation]
 
@@ -101,15 +89,15 @@ def with_rows(program: Program, rows: Sequence[int], size: int) -> Program | Non
 
 
 def resized(program: Program, size: int) -> Program:
-    """Sizes of the batch that are written into view-like operators become one; float64 tells whether that fits."""
+    """Sizes that begin with the size of the batch begin with one instead; float64 tells whether that fits."""
 
     def one(sizes: Any) -> Any:
         starts = isinstance(sizes, list | tuple) and len(sizes) > 0 and sizes[0] == size
         return type(sizes)([1, *sizes[1:]]) if starts else sizes
 
     def change(node: Node) -> Node:
-        name = node.op.split(".")[1] if "." in node.op else node.op
-        args = tuple(map(one, node.args)) if name in _SHAPES else node.args
+        known = traits(node.op)
+        args = tuple(map(one, node.args)) if known.reshapes or known.sized else node.args
         return replace(node, args=args, meta=None)
 
     return replace(program, nodes=tuple(map(change, program.nodes)))

@@ -7,36 +7,15 @@ the model's own numbers is not counted: masks, position tables, initial states, 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import torch
 
 from mindgap.program.graph import Node, Program, Tensors, leaves, references
 from mindgap.program.made import Made
-
-_BORROWS_A_SHAPE: Final = re.compile(
-    r"_like\.|\.new_|aten\.(zeros|ones|full|empty|arange|eye|scalar_tensor|zero_|fill_)\."
-)
-_SHARES_OUT: Final = re.compile(r"aten\.(_?softmax|_?log_softmax)\.")
-"""Operators whose result is always the same along an axis with one element."""
-
-_SELECTS: Final = re.compile(
-    r"operator\.getitem|aten\.(slice|select|index|index_select|gather|narrow|split|split_with_sizes|chunk|unbind|diagonal)"
-    r"(\.|$)"
-)
-"""Operators that only take a part of a tensor."""
-
-_BLANKS: Final = re.compile(r"aten\.(tril|triu|masked_fill|constant_pad_nd|pad|where)_?\.")
-"""Operators that make a part of a tensor blank on purpose."""
-
-_CLIPS: Final = re.compile(r"aten\.(relu|relu6|hardtanh|hardsigmoid|hardswish|threshold|clamp|clamp_min)_?\.")
-"""Operators that give one number for all that lies beyond a bound."""
-
-_FIRST_ALONE: Final = re.compile(r"aten\.(expand|view|reshape|type)_as\.")
-"""Operators whose second argument lends its shape or dtype, never its numbers."""
+from mindgap.program.operators import traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +33,7 @@ class Liveness:
     @property
     def died_by_chance(self) -> bool:
         """Whether other weights may help: the first dead operator clips, and all of a few numbers lay beyond."""
-        return not self.nonfinite and self.constant > 0 and bool(_CLIPS.match(self.example))
+        return not self.nonfinite and self.constant > 0 and traits(self.example.split()[0]).clips
 
     @property
     def alive(self) -> bool:
@@ -98,8 +77,9 @@ class Watch:
                     self._single |= {identity} if tensor.numel() == 1 else set()
 
     def __call__(self, node: Node, result: Any) -> Any:
-        operands = references(node)[: 1 if _FIRST_ALONE.match(node.op) else None]
-        if _BORROWS_A_SHAPE.search(node.op) or not any(r in self._carriers for r in operands):
+        known = traits(node.op)
+        operands = references(node)[: 1 if known.lends else None]
+        if known.borrows or not any(r in self._carriers for r in operands):
             for tensor in _floating(result):
                 if not bool(torch.isfinite(tensor).all()):
                     self._infinite.add(node.id)
@@ -110,9 +90,9 @@ class Watch:
         expanded = all(r in self._single for r in operands if r in self._carriers)
         masked = any(r in self._infinite for r in operands) or any(map(_is_infinite, _literals(node)))
         blank = any(r in self._blank for r in operands)
-        if blank or _BLANKS.match(node.op) or any(r in self._partly_blank for r in operands):
+        if blank or known.blanks or any(r in self._partly_blank for r in operands):
             self._partly_blank.add(node.id)
-            blank = blank or bool(_SELECTS.match(node.op))  # where it is all the same, the blank part was taken
+            blank = blank or known.selects  # where it is all the same, the blank part was taken
         for tensor in _floating(result):
             self._counted += 1
             finite = bool(torch.isfinite(tensor).all())
@@ -153,7 +133,7 @@ def _same(tensor: torch.Tensor) -> bool:
 
 def _has_no_choice(node: Node, result: torch.Tensor) -> bool:
     """Whether a single element was shared out or normalised: the result is the same whatever came in."""
-    if _SHARES_OUT.match(node.op):
+    if traits(node.op).shares:
         return result.shape[node.args[1]] == 1
     return node.op.startswith("aten.layer_norm.") and math.prod(node.args[1]) == 1
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.errors import CorruptProgram
+from mindgap.program.operators import traits
 
 NAMESPACES: Final = ("aten", "prims", "torchvision", "torchaudio", "quantized_decomposed")
 
@@ -70,26 +71,40 @@ def name_of(target: object) -> str | None:
     return _SCALAR_NAMES.get(target) if callable(target) else None
 
 
-UNDECLARED_WRITES: Final = {
-    "aten.batch_norm.default": ((3, "running_mean"), (4, "running_var")),
-    "aten.native_batch_norm.default": ((3, "running_mean"), (4, "running_var")),
-    "aten.cudnn_batch_norm.default": ((3, "running_mean"), (4, "running_var")),
-    "aten.miopen_batch_norm.default": ((3, "running_mean"), (4, "running_var")),
-    "aten.instance_norm.default": ((3, "running_mean"), (4, "running_var")),
-}
-"""Arguments that an operator writes to although its schema does not say so."""
+@functools.cache
+def has_tag(name: str, *wanted: torch.Tag) -> bool:
+    """Whether torch marks the operator with one of these tags."""
+    return not set(wanted).isdisjoint(getattr(resolve(name), "tags", ()))
+
+
+@functools.cache
+def arguments_of(name: str) -> tuple[Any, ...]:
+    """The arguments that the operator's schema declares; none of a plain function."""
+    schema = getattr(resolve(name), "_schema", None)
+    return () if schema is None else tuple(schema.arguments)
+
+
+@functools.cache
+def position_of(name: str, argument: str) -> int | None:
+    """Where an argument of that name stands; None when there is none."""
+    return next((i for i, a in enumerate(arguments_of(name)) if a.name == argument), None)
+
+
+@functools.cache
+def declares_writes(name: str) -> bool:
+    """Whether the schema says that the operator writes to an argument."""
+    return any(map(_is_written, arguments_of(name)))
 
 
 @functools.cache
 def mutated_arguments(name: str) -> tuple[tuple[int, str], ...]:
-    """Position and name of the arguments that the operator writes to."""
-    function = resolve(name)
-    if not isinstance(function, torch._ops.OpOverload):
-        return ()
-    arguments = enumerate(function._schema.arguments)
-    return UNDECLARED_WRITES.get(name, ()) + tuple(
-        (i, a.name) for i, a in arguments if a.alias_info is not None and a.alias_info.is_write
-    )
+    """Position and name of the arguments that the operator writes to, declared or not."""
+    silent = traits(name).writes
+    return tuple((i, a.name) for i, a in enumerate(arguments_of(name)) if a.name in silent or _is_written(a))
+
+
+def _is_written(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
 
 
 @functools.cache

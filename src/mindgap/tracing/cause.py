@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from mindgap.program.case import Case
+from mindgap.program.operators import Rounding, traits
 from mindgap.records.explanation import Cause, CauseKind, Layer
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Conclusion, Kind
@@ -22,7 +23,6 @@ from mindgap.tracing.experiments import (
 )
 from mindgap.tracing.extract import extract, units
 from mindgap.tracing.readings import NARROWER, read
-from mindgap.verdicts.operators import Rounding, rounding
 
 SMALL: Final = 1e4
 """Floors: an error below is a matter of accuracy, above the value itself is another (docs/decisions/0003)."""
@@ -105,5 +105,5 @@ def _classify(
 def _is_accuracy(witness: Case, found: Examination) -> bool:
     """A small error of an operator that rounds inside."""
     error = found.verdict.error_over_bound
-    inside = any(rounding(node.op) in (Rounding.INSIDE, Rounding.ABSOLUTE) for node in witness.graph.nodes)
+    inside = any(traits(node.op).rounding in (Rounding.INSIDE, Rounding.ABSOLUTE) for node in witness.graph.nodes)
     return found.verdict.kind is Kind.VALUE and inside and error is not None and error < SMALL

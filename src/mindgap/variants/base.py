@@ -20,11 +20,10 @@ from mindgap.program.fingerprint import fingerprint
 from mindgap.program.graph import Constant, Node, Program, Ref, Tensors, leaves, references
 from mindgap.program.interpret import Executable
 from mindgap.program.made import Recipe, Whole, held, recreate
+from mindgap.program.operators import traits
 from mindgap.variants.rules import Result, one_thread
 from mindgap.variants.values import of_tensor
 
-_ASSERTIONS: Final = ("aten._assert_", "aten.sym_constrain")
-"""They say what the base's dtypes are; a variant has others."""
 AT_ONCE: Final = 64
 """Programs that a synthesis holds at once."""
 MOST_NODES: Final = 3_000
@@ -162,8 +161,9 @@ def _named(spec: str) -> Path:
 
 
 def _without_assertions(program: Program) -> Program:
+    """Without what says which dtypes the base has: a variant has others."""
     used = {reference for node in program.nodes for reference in references(node)}
-    nodes = tuple(n for n in program.nodes if n.id in used or not n.op.startswith(_ASSERTIONS))
+    nodes = tuple(n for n in program.nodes if n.id in used or not traits(n.op).asserts)
     return replace(program, nodes=nodes)
 
 
@@ -209,9 +209,8 @@ def _known(result: Any) -> Result:
 
 @cache
 def _frozen(op: str) -> bool:
-    function = ops.resolve(op)
-    tags = getattr(function, "tags", ())
-    return torch.Tag.nondeterministic_seeded in tags or not isinstance(function, torch._ops.OpOverload)
+    drawn = ops.has_tag(op, torch.Tag.nondeterministic_seeded)
+    return drawn or not isinstance(ops.resolve(op), torch._ops.OpOverload)
 
 
 def is_frozen(node: Node) -> bool:

@@ -14,13 +14,12 @@ from mindgap.errors import CorruptProgram
 from mindgap.program import ops
 
 _NOT_FUNCTIONAL: Final = re.compile(
-    r"^_|^native_|backward|rand|bernoulli|multinomial|normal|poisson$|dropout|rrelu|fractional|exponential|cauchy|geometric"
-    r"|sparse|crow|ccol|col_indices|row_indices|^indices|^values|csr|csc|bsr|bsc|coalesce|hspmm|smm|sspaddmm"
-    r"|mkldnn|miopen|cudnn|fbgemm|quantize|qparams|q_per|q_scale|int_repr|nested|padded_tensor"
+    r"^native_|backward|fractional|sparse|crow|ccol|col_indices|row_indices|^indices|^values|csr|csc|bsr|bsc|coalesce"
+    r"|hspmm|smm|sspaddmm|mkldnn|miopen|cudnn|fbgemm|quantize|qparams|q_per|q_scale|int_repr|nested|padded_tensor"
     r"|batch_norm_(elemt|stats|gather|update)|choose_qparams|pin_memory|cuda$|^cpu$|data$|storage|^set|resize"
     r"|empty|as_tensor|lift|slow_conv|thnn|overrideable|conv_depthwise3d|glu_jvp|native_norm|_forward$|cachemask"
     r"|slice_inverse|hash_tensor|from_file|record_stream|is_|retain|requires_grad|output_nr|version|names?$|align"
-    r"|sym_|item|equal$|allclose|nonzero|unique|masked_select|refine|unsafe|functional|_copy$|^to$|mm_dtype"
+    r"|sym_|item|equal$|allclose|nonzero|refine|unsafe|functional|_copy$|^to$|mm_dtype"
     r"|linalg_(inv|solve|cholesky|eig|lstsq|tensorinv|tensorsolve|cond|pinv|svd|lu|ldl|qr|householder|matrix_rank"
     r"|multi_dot)|^(inverse|cholesky|lu_|svd|qr|geqrf|orgqr|ormqr|pinverse|triangular_solve|symeig|logdet|matrix_rank"
     r"|nuclear_norm|det|slogdet|chain_matmul|einsum|segment_reduce|ctc_loss|mode|kthvalue|quantile|nanquantile|histc"
@@ -29,7 +28,7 @@ _NOT_FUNCTIONAL: Final = re.compile(
     r"|searchsorted|bucketize|tensordot|block_diag|col2im|lu_unpack|index_put|grid_sampler|cdist|affine_grid"
     r"|conv_tbc|index_reduce|adjoint|matrix_H|mH|numpy_T|repeat_interleave|mvlgamma|special_multigammaln)"
 )
-"""What is left out: random, private, sparse, quantised, vendor-specific, or defined for special matrices only."""
+"""What is left out besides random and private ones: sparse, quantised, vendor-specific, for special matrices only."""
 
 _UNSUITABLE: Final = {
     "aten.where.default", "aten.frobenius_norm.dim", "aten.chalf.default", "aten.scatter.reduce",
@@ -44,11 +43,6 @@ _UNSUITABLE: Final = {
 
 _FIXED: Final = ("device", "layout", "pin_memory", "generator", "memory_format", "out", "non_blocking", "copy", "names")
 """Arguments that are never given or changed."""
-
-_CHANGES_META: Final = re.compile(
-    r"^aten\.(t_|transpose_|squeeze_|unsqueeze_|swapaxes_|swapdims_|as_strided_|resize\w*_|set_|rename_|detach_"
-    r"|requires_grad_|retain_grad|data|squeeze_)\."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +108,15 @@ def functional() -> tuple[str, ...]:
 @functools.cache
 def in_place() -> tuple[str, ...]:
     """Overloads that write to their first argument and leave its shape alone."""
-    return tuple(sorted(name for name, write in _overloads() if write and not _CHANGES_META.match(name)))
+    writing = sorted(name for name, write in _overloads() if write)
+    return tuple(name for name in writing if not ops.has_tag(name, torch.Tag.inplace_view))
 
 
 def _overloads() -> list[tuple[str, bool]]:
     found: dict[str, bool] = {}
     for schema in torch._C._jit_get_all_schemas():
         namespace, _, name = schema.name.partition("::")
-        if namespace != "aten" or _NOT_FUNCTIONAL.search(name.removesuffix("_")) or name.startswith("_"):
+        if namespace != "aten" or name.startswith("_") or _NOT_FUNCTIONAL.search(name.removesuffix("_")):
             continue
         op = f"aten.{name}.{schema.overload_name or 'default'}"
         writes = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
@@ -147,9 +142,8 @@ def _usable(op: str, schema: Any, writes: Sequence[str]) -> bool:
     qualified = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
     if not torch._C._dispatch_has_kernel(qualified):  # a helper of TorchScript, not an operator
         return False
-    tags = getattr(ops.resolve(op), "tags", ())
     wrong = (torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
-    return not any(tag in tags for tag in wrong)
+    return not ops.has_tag(op, *wrong)
 
 
 _FILLABLE: Final = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ import torch
 
 from mindgap.program.graph import Argument, Ref
 from mindgap.program.made import Made, Whole
+from mindgap.program.operators import traits
 from mindgap.variants import adapt
 from mindgap.variants.catalogue import Parameter, Signature, is_fixed, signature
 from mindgap.variants.draft import Draft
@@ -32,18 +32,8 @@ STRINGS: Final[dict[str, tuple[str, ...]]] = {
     "ord": ("fro", "nuc"),
     "padding_side": ("left", "right"),
 }
-_WHOLE_OPS: Final = re.compile(r"aten\.(bitwise_|gcd|lcm|special_zeta\.n)")
 _BOOLEAN: Final = ("condition", "mask")
 _INDEX: Final = ("index", "indices", "offsets")
-_RANKS: Final = (
-    (re.compile(r"(pool|pad|conv_transpose|conv|linear|nearest)1d"), 3),
-    (re.compile(r"(pool|pad|conv_transpose|conv|bilinear|bicubic|nearest)2d|pixel_|channel_shuffle|im2col"), 4),
-    (re.compile(r"(pool|pad|conv_transpose|conv|trilinear|nearest)3d"), 5),
-    (re.compile(r"\.(group_norm|batch_norm|instance_norm|native_group_norm|native_batch_norm|convolution)"), 4),
-    (re.compile(r"\.(bmm|baddbmm)"), 3),
-    (re.compile(r"\.(mm|addmm|mv|addmv|t|trace|fliplr|flipud|rot90|triu|tril|diag|mT)_?\."), 2),
-    (re.compile(r"\.(dot|vdot|outer|ger|addr)\."), 1),
-)
 _MOST_FACTOR: Final = 3
 
 
@@ -60,21 +50,21 @@ def emit(draft: Draft, anchor: int, op: str, tensors: Sequence[Ref]) -> Ref:
 
 def _prepared(draft: Draft, anchor: int, op: str, source: Ref) -> Ref:
     """The main tensor in a rank and dtype that the operator takes."""
-    rank = next((rank for pattern, rank in _RANKS if pattern.search(op)), None)
+    known = traits(op)
     found = draft.tensor(source)
-    if rank is not None and found.rank != rank:
-        source = adapt.with_rank(draft, anchor, source, rank)
-    if _WHOLE_OPS.match(op) and (found.is_float or found.dtype.is_complex):
+    if known.rank and found.rank != known.rank:
+        source = adapt.with_rank(draft, anchor, source, known.rank)
+    if known.takes == "whole" and (found.is_float or found.dtype.is_complex):
         if found.range.high <= 1.0:
             source = draft.insert(anchor, "aten.mul.Scalar", [source, 16])
         source = adapt.cast(draft, anchor, source, draft.rng.choice(("int32", "int64", "int16", "int8")))
-    if op.startswith("aten.where.") or "logical_" in op:
+    if known.takes == "boolean":
         source = draft.insert(anchor, "aten.gt.Scalar", [source, 0])
-    if op.startswith(("aten.linalg_det", "aten.linalg_slogdet", "aten.linalg_matrix_", "aten.matrix_")):
+    if known.takes == "square":
         source = _square(draft, anchor, source)
-    if op.startswith(("aten.real", "aten.imag", "aten.view_as_real", "aten.fft_hfft", "aten.fft_irfft")):
+    if known.takes == "complex":
         source = adapt.cast(draft, anchor, source, "complex64")
-    if op.startswith("aten.view_as_complex"):
+    if known.takes == "pairs":
         flat = draft.tensor(source)
         source = adapt.reshape(draft, anchor, source, [max(1, flat.numel // 2), 2])
     return source
@@ -164,8 +154,7 @@ class _Call:
                 return Ref(node.id)
         if self.rng.random() < 0.3:
             return self.source
-        op = self.known.op
-        if re.search(r"\.(mm|bmm|matmul|addmm|baddbmm|linalg_matmul)_?\.", op) and len(shape) >= 2:
+        if traits(self.known.op).takes == "matrices" and len(shape) >= 2:
             shape[-1], shape[-2] = shape[-2], shape[-1]
         elif self.rng.random() < 0.4 and shape:
             shape = shape[self.rng.randrange(len(shape)) :]  # broadcast
@@ -269,8 +258,7 @@ class _Call:
         return self.rng.choice(options)
 
     def _spatial(self) -> int:
-        found = re.search(r"([123])d", self.known.op)
-        return int(found.group(1)) if found else max(1, self.main.rank - 2)
+        return traits(self.known.op).spatial or max(1, self.main.rank - 2)
 
     def _ints(self, parameter: Parameter) -> Argument:
         name, rng, main = parameter.name, self.rng, self.main

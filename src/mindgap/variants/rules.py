@@ -22,6 +22,7 @@ from mindgap.errors import CorruptProgram, MindgapError
 from mindgap.program import codec, ops
 from mindgap.program.graph import Argument, Ref
 from mindgap.program.inputs import copy_of
+from mindgap.program.operators import Terms, traits
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
 from mindgap.variants.quarantine import Quarantine
@@ -34,26 +35,12 @@ Result: TypeAlias = "Value | tuple[Result, ...] | None"
 MOST_ELEMENTS: Final = 1 << 22
 """A larger result is refused: a variant shall not be slower than its base by orders of magnitude."""
 _SURE_SMALL: Final = 2048  # elements of all inputs: even their outer product is no burden
-_GROWS: Final = re.compile(
-    r"repeat|tile|outer|ger|kron|pad|upsample|meshgrid|im2col|diag|addr|unfold|new_|full|fft|index|embedding|gather"
-    r"|take|scatter|expand|stack|inner|bilinear|vander|one_hot"
-)
-"""Operators whose result may be much larger than what they read: their shape is found without storage first."""
-_VIEWS: Final = re.compile(
-    r"^aten\.(reshape|view|slice|transpose|expand|select|unsqueeze|squeeze|permute|t|flatten|unflatten|split|chunk"
-    r"|split_with_sizes|unbind|narrow|movedim|swapaxes|swapdims|alias|detach|expand_as|view_as|reshape_as)\."
-)
-"""Operators whose result holds the very numbers of their first operand: no sample is needed, and one rule serves all
-ranges of numbers."""
 _UNCHECKED: Final = re.compile(r"^aten\.(lstm|gru|rnn_|native_|quantized_|_(?!_|assert|upsample|softmax|log_softmax))")
 """Operators that trust their arguments: wrong sizes are not refused but read and write foreign memory.
 
 Private ones rely on their public callers: `_weight_norm` writes as many norms as the weight has rows into a tensor of
 the size that it was given.
 """
-_DIVISIONS: Final = re.compile(r"remainder|fmod|floor_divide|div\w*\.\w*_mode|gcd|lcm|bitwise_\w+_shift")
-"""Of whole numbers these are single instructions: the smallest number divided by -1 ends the process."""
-_PRODUCTS: Final = re.compile(r"mm\b|matmul|linear|mv\b|vecdot")
 _MOST_REAL: Final = 1 << 18  # elements up to which an operator really runs
 _MOST_RULES: Final = 60_000  # of the young generation: about 60 MB
 MAGIC: Final = "mindgap.rules/1"
@@ -180,7 +167,8 @@ class RuleTable:
 
 @cache
 def _is_view(op: str) -> bool:
-    return bool(_VIEWS.match(op)) and not op.endswith(".dtype")
+    """Whether one rule serves all ranges of numbers."""
+    return traits(op).view and not ops.declares_writes(op)
 
 
 def _blank(item: Result) -> Result:
@@ -228,12 +216,12 @@ def _learn(
 
     try:
         substitute_all(args, kwargs, note)
-        if _DIVISIONS.search(op) and any(map(_holds_smallest, inputs)):
+        if traits(op).traps and any(map(_holds_smallest, inputs)):
             return "the processor traps on such a division"
         function = ops.resolve(op)
         total = sum(item.numel for item in inputs)
         with torch.no_grad(), one_thread():
-            if inputs and _VIEWS.match(op):
+            if inputs and _is_view(op):
                 sketch = _sketch(function, args, kwargs, known)
                 if sketch is not None:
                     return _guess(sketch, inputs[:1])
@@ -257,17 +245,19 @@ def _holds_smallest(item: Value) -> bool:
 
 def _bound(op: str, inputs: list[Value]) -> int:
     """How many elements a result has at most."""
-    if _GROWS.search(op):
+    known = traits(op)
+    if known.grows:
         return _MOST_REAL + 1
-    if _PRODUCTS.search(op) and len(inputs) > 1:
-        shared = max(1, inputs[0].shape[-1]) if inputs[0].shape else 1
-        return (inputs[0].numel // shared) * max(1, inputs[1].numel // shared)
+    if known.terms is Terms.INNER and known.operands[-1] < len(inputs):
+        first, second = (inputs[position] for position in known.operands)
+        shared = max(1, first.shape[-1]) if first.shape else 1
+        return (first.numel // shared) * max(1, second.numel // shared)
     rank = max(item.rank for item in inputs)
     sizes = [1] * rank
     for item in inputs:
         for index, size in enumerate(item.shape, start=rank - item.rank):
             sizes[index] = max(sizes[index], size)
-    return math.prod(sizes) if "conv" not in op else inputs[0].numel
+    return math.prod(sizes) if known.terms is not Terms.KERNEL else inputs[0].numel
 
 
 def _sample(item: Result, copied: bool) -> torch.Tensor:

@@ -10,20 +10,10 @@ from typing import Any, ClassVar, Final
 import torch
 
 from mindgap.program import ops
-from mindgap.program.graph import leaves, map_leaves
+from mindgap.program.graph import Node, leaves, map_leaves
+from mindgap.program.operators import Rounding, Terms, traits
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, Pool
-from mindgap.verdicts.operators import (
-    CONVOLUTIONS,
-    FIRST_ONLY,
-    LIBRARY,
-    PRODUCTS,
-    SCANS,
-    SCATTERS,
-    Rounding,
-    may_round,
-    rounding,
-)
 from mindgap.verdicts.runner import Call
 
 LENGTH_PER_ULP: Final = 64
@@ -34,12 +24,16 @@ SCAN_PER_ULP: Final = 4 * THRESHOLD
 """A running sum of n terms has one accumulator, and equal terms make it err the same way at every step: by half a unit
 of a value that grows to the last one, n / 4 units at most. So much is allowed in all."""
 
-SUMS: Final = ("sum", "mean")
-BY_SIZE: Final = ("gelu", "mish", "tanhshrink")
 MANY: Final = 4096
 """Elements from which speed counts more than the sign of a zero."""
-CASTS: Final = ("to", "_to_copy", "type_as")
-INTERPOLATIONS: Final = ("upsample_", "_upsample_", "grid_sampler", "affine_grid", "roi_", "interpolate")
+
+
+def may_round(node: Node) -> bool:
+    """Whether the call of a node may round; dropout in evaluation mode, for one, returns its argument."""
+    known = traits(node.op)
+    if known.drops and False in node.args[2:3]:
+        return False
+    return known.rounding is not Rounding.EXACT or ops.position_of(node.op, "accumulate") is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +56,21 @@ class _Plan:
 
     @classmethod
     def of(cls, call: Call) -> _Plan:
-        kind = rounding(call.op)
+        known = traits(call.op)
+        kind = known.rounding
         if kind is Rounding.EXACT and accumulates(call):
             kind = Rounding.INSIDE
         if kind is Rounding.ONCE and not call.tensors():
             return cls(Rounding.INSIDE, False, numbers=_numbers(call))
         if kind is not Rounding.INSIDE:
             alias = call.is_operator and ops.may_alias(call.op)
-            simple = kind is Rounding.ONCE and not (call.inplace or alias or call.name in CASTS)
-            return cls(kind, call.inplace, 2 if call.name in LIBRARY else 1, may_alias=alias, simple=simple)
+            simple = kind is Rounding.ONCE and not (call.inplace or alias or known.casts)
+            return cls(kind, call.inplace, known.ulps, may_alias=alias, simple=simple)
         positions = tuple(_noisy_positions(call))
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
         simple = simple and not call.inplace
-        return cls(kind, call.inplace, growth(call), positions, adds=call.name in SUMS, simple=simple)
+        return cls(kind, call.inplace, growth(call), positions, adds=known.adds, simple=simple)
 
 
 _PLANS: Final[dict[Any, _Plan]] = {}
@@ -128,7 +123,7 @@ class Noise:
         result = call.make()
         if plan.kind is Rounding.ABSOLUTE:
             self._disturb_by_argument(call, result)
-        elif call.name in CASTS and not _narrows(call, result):
+        elif traits(call.op).casts and not _narrows(call, result):
             return result
         self._disturb(call, result, plan)
         return result
@@ -148,7 +143,7 @@ class Noise:
             noisy = replace(plan, positions=(0,)) if plan.kind is Rounding.ABSOLUTE else plan
             call = replace(call, args=self._noisy_arguments(call, noisy))
         result = make(call)
-        if not exact and not (call.name in CASTS and not _narrows(call, result)):
+        if not exact and not (traits(call.op).casts and not _narrows(call, result)):
             self._disturb(call, result, plan)
         return result
 
@@ -250,7 +245,7 @@ class Noise:
         if value.dtype not in EPS or value.numel() > LARGEST_POOL:
             return
         masks = self.exact.get(call.key)
-        by_size = call.name in BY_SIZE
+        by_size = traits(call.op).follows_argument
         if masks is None and value.numel() >= MANY and bool(torch.isfinite(source.sum())):
             steps = self.pool.factors(value, 1) - 1
             value.addcmul_(source, steps) if by_size else value.add_(steps)
@@ -268,11 +263,12 @@ def growth(call: Call) -> int:
 
     Interpolation computes indices into the argument: an error of eps * size there moves the result by as much.
     """
-    if call.name.startswith(INTERPOLATIONS) and isinstance(call.args[0], torch.Tensor):
+    known = traits(call.op)
+    if known.interpolates and isinstance(call.args[0], torch.Tensor):
         return 1 << max(0, math.ceil(math.log2(max(1, *call.args[0].shape[2:]) / 2)))
     if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in call.tensors()):
         return 1  # half precision is accumulated in float32: its sums round once
-    if call.name in SCANS:
+    if known.scans:
         return _power_of_two(length(call) / SCAN_PER_ULP)
     return _power_of_two(math.sqrt(length(call) / LENGTH_PER_ULP))
 
@@ -281,26 +277,25 @@ def _power_of_two(factor: float) -> int:
     return 1 << max(0, round(math.log2(max(1.0, factor))))
 
 
+_ADDED: Final[dict[Terms, Callable[[Any, Sequence[Any]], Sequence[int]]]] = {
+    Terms.ONE: lambda first, args: (),
+    Terms.INNER: lambda first, args: first.shape[-1:],
+    Terms.KERNEL: lambda first, args: args[1].shape[1:],
+    Terms.NORMALISED: lambda first, args: args[1],
+    Terms.CHANNEL: lambda first, args: [*first.shape[:1], *first.shape[2:]],
+    Terms.SEQUENCE: lambda first, args: [max(first.shape[-2:])],
+    Terms.DIM: lambda first, args: [first.shape[args[1]]],
+}
+"""The sizes of what is added up, from the first operand and all arguments."""
+
+
 def length(call: Call) -> int:
     """How many terms the operator adds up for one element of its result."""
-    name = call.name
+    known = traits(call.op)
     try:
-        if name in PRODUCTS:
-            second = call.args[PRODUCTS[name][1]]
-            if name in CONVOLUTIONS:
-                return int(second.numel() // max(1, second.shape[0]))
-            first = call.args[PRODUCTS[name][0]]
-            return int(first.shape[-1]) if first.dim() else 1
-        if name in ("layer_norm", "native_layer_norm", "rms_norm"):
-            return math.prod(call.args[1])
-        if name in ("scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu"):
-            return int(max(call.args[0].shape[-2:]))
-        first = call.args[0]
-        if "norm" in name and "batch" in name:
-            return int(first.numel() // max(1, first.shape[1]))
-        if name in ("softmax", "_softmax", "log_softmax", "_log_softmax", "cumsum", "cumprod", "logcumsumexp"):
-            return int(first.shape[call.args[1]]) if first.dim() else 1
-        return _reduced(call)
+        if known.terms is Terms.DIMS:
+            return _reduced(call)
+        return math.prod(_ADDED[known.terms](call.args[known.operands[0] if known.operands else 0], call.args))
     except (AttributeError, IndexError, TypeError, ValueError):
         return 1
 
@@ -308,8 +303,6 @@ def length(call: Call) -> int:
 def _reduced(call: Call) -> int:
     """Elements a reduction folds into one; the whole tensor when it has no `dim`."""
     first = call.args[0]
-    if call.name not in FIRST_ONLY or "pool" in call.name:
-        return 1
     dims = next((a for a in call.args[1:] if isinstance(a, list | tuple)), call.kwargs.get("dim"))
     if dims is None and len(call.args) > 1 and type(call.args[1]) is int and "dim" in call.op:
         dims = call.args[1]
@@ -327,18 +320,15 @@ def _narrows(call: Call, result: Any) -> bool:
 
 def accumulates(call: Call) -> bool:
     """Whether a scatter adds up what lands on one element."""
-    return call.name in SCATTERS and call.argument(3, "accumulate", False) is True
+    position = ops.position_of(call.op, "accumulate")
+    return position is not None and call.argument(position, "accumulate", False) is True
 
 
 def _noisy_positions(call: Call) -> frozenset[int]:
-    if call.name in PRODUCTS:
-        first, second = PRODUCTS[call.name]
-        if second < len(call.args):
-            smaller = first if call.args[first].numel() <= call.args[second].numel() else second
-            return frozenset([smaller])
-    if call.name in FIRST_ONLY:
-        return frozenset([0])
-    return frozenset(range(len(call.args)))
+    operands = traits(call.op).operands
+    if not operands or operands[-1] >= len(call.args):
+        return frozenset(range(len(call.args)))
+    return frozenset([min(operands, key=lambda position: call.args[position].numel())])
 
 
 def _numbers(call: Call) -> tuple[int, ...]:

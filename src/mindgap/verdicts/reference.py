@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import torch
 
 from mindgap.program.graph import leaves, map_leaves
+from mindgap.program.operators import Rounding, traits
 from mindgap.program.precision import WIDER, widen
 from mindgap.verdicts.noise import Noise, accumulates
-from mindgap.verdicts.operators import Rounding, rounding
 from mindgap.verdicts.runner import Call, default_dtype
 
 
@@ -49,7 +49,7 @@ class Stepwise:
     def __call__(self, call: Call) -> Any:
         if call.key in self.drawn:
             return replay(call, self.drawn[call.key])
-        if rounding(call.op) is Rounding.EXACT and not accumulates(call):
+        if traits(call.op).rounding is Rounding.EXACT and not accumulates(call):
             return call.make()
         wide = _widened(call)
         try:

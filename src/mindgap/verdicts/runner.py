@@ -22,10 +22,10 @@ from mindgap.program.convert import changed_inputs
 from mindgap.program.graph import Node, Program, Tensors, leaves, map_leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
+from mindgap.program.operators import base_name
 from mindgap.program.precision import WIDER, in_float64, widen
 from mindgap.records.tensors import TensorMeta, same_bits
-from mindgap.verdicts.operators import base_name
-from mindgap.verdicts.traps import DIVISIONS, safe_arguments
+from mindgap.verdicts.traps import divides, safe_arguments
 
 Subject: TypeAlias = "tuple[Program, Tensors] | Callable[..., Any]"
 """A program with its constants, or the user's own function or module."""
@@ -58,11 +58,11 @@ class Call:
     @property
     def inplace(self) -> bool:
         """Whether the result is an argument that the call writes to."""
-        return self.is_operator and _writes(self.op)
+        return self.is_operator and ops.declares_writes(self.op)
 
     def make(self) -> Any:
         """What the operator returns; divisions that would end the process get another divisor."""
-        args = safe_arguments(self.name, self.args, self.kwargs) if _divides(self.op) else self.args
+        args = safe_arguments(self.op, self.args, self.kwargs) if divides(self.op) else self.args
         return self.function(*args, **self.kwargs)
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
@@ -82,17 +82,6 @@ class Call:
             return []
         found = [self.argument(position, name) for position, name in ops.mutated_arguments(self.op)]
         return [leaf for _, leaf in leaves(found) if isinstance(leaf, torch.Tensor)]
-
-
-@functools.cache
-def _divides(op: str) -> bool:
-    return base_name(op) in DIVISIONS
-
-
-@functools.cache
-def _writes(op: str) -> bool:
-    silent = ops.UNDECLARED_WRITES.get(op, ())
-    return any(argument not in silent for argument in ops.mutated_arguments(op))
 
 
 Hook: TypeAlias = Callable[[Call], Any]
@@ -192,7 +181,7 @@ class ProgramRunner(Runner):
         if wants is None:
             return None
         if wants not in self._wanted:
-            self._wanted[wants] = frozenset(n.id for n in self._program.nodes if _divides(n.op) or wants(n))
+            self._wanted[wants] = frozenset(n.id for n in self._program.nodes if divides(n.op) or wants(n))
         return self._wanted[wants] | getattr(hook, "keys", frozenset())
 
 

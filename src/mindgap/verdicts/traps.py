@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import torch
 
-DIVISIONS: Final = frozenset({"div", "divide", "floor_divide", "remainder", "fmod"})
+from mindgap.program.operators import traits
 
 
-def impossible(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
+def divides(op: str) -> bool:
+    """Whether an operator gives whole quotients or remainders."""
+    return "integer-division" in traits(op).unspecified
+
+
+def impossible(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
     """Where an integer is divided by zero, or the smallest one by -1; None when the call divides no integers."""
-    if name not in DIVISIONS or len(args) < 2:
+    if not divides(op) or len(args) < 2:
         return None
     value, divisor = torch.as_tensor(args[0]), torch.as_tensor(args[1])
     if not is_integer(value.dtype) or not is_integer(divisor.dtype):
         return None
-    if name in ("div", "divide") and kwargs.get("rounding_mode") is None:
+    if kwargs.get("rounding_mode", "floor") is None:
         return None  # a true quotient is a float
     kind = torch.result_type(args[0], args[1])
     bad = divisor == 0
@@ -26,9 +31,9 @@ def impossible(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tor
     return bad
 
 
-def safe_arguments(name: str, args: list[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def safe_arguments(op: str, args: list[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The arguments with divisors that exist."""
-    bad = impossible(name, args, kwargs)
+    bad = impossible(op, args, kwargs)
     if bad is None or not bool(bad.any()):
         return args
     if not isinstance(args[1], torch.Tensor):

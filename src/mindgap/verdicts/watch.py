@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import torch
 
 from mindgap.program.graph import leaves
-from mindgap.verdicts.operators import base_name
+from mindgap.program.operators import traits
 from mindgap.verdicts.runner import Call, make
 from mindgap.verdicts.survey import Indices
 from mindgap.verdicts.unspecified import matching, may_match
 from mindgap.verdicts.unspecified.chance import draws
 from mindgap.verdicts.unspecified.indices import dimension
-
-_INDEX_RESULT: Final = {
-    "sort": 1, "topk": 1, "kthvalue": 1, "median": 1, "nanmedian": 1, "mode": 1, "max": 1, "min": 1, "cummax": 1,
-    "cummin": 1, "argsort": 0, "argmax": 0, "argmin": 0, "max_pool2d_with_indices": 1,
-    "max_pool3d_with_indices": 1, "adaptive_max_pool2d": 1, "adaptive_max_pool3d": 1,
-}  # fmt: skip
-"""Operators that return indices, and which of their results they are."""
-
-_DISTINCT: Final = frozenset({"sort", "argsort", "topk"})
 
 
 @dataclass
@@ -45,15 +36,16 @@ class Watch:
     """By call: what a random operator gave."""
     elements: int = 0
     """How many elements the results that it saw had together."""
-    wants: ClassVar = staticmethod(lambda node: may_match(node.op) or base_name(node.op) in _INDEX_RESULT)
+    wants: ClassVar = staticmethod(lambda node: may_match(node.op) or traits(node.op).indices is not None)
     _pointers: list[_Pointer] = field(default_factory=list)
 
     def __call__(self, call: Call) -> Any:
         for rule in matching(call):
             self.matched.setdefault(rule.id, {})[call.key] = call.op
         result = make(call)
-        if call.name in _INDEX_RESULT:
-            self._note_indices(call, result)
+        position = traits(call.op).indices
+        if position is not None:
+            self._note_indices(call, result, position)
         if isinstance(result, torch.Tensor):
             self.elements += result.numel()
         if draws(call):
@@ -61,8 +53,7 @@ class Watch:
             self.drawn[call.key] = [leaf.detach().clone() for leaf in flat]
         return result
 
-    def _note_indices(self, call: Call, result: Any) -> None:
-        position = _INDEX_RESULT[call.name]
+    def _note_indices(self, call: Call, result: Any, position: int) -> None:
         if position and (not isinstance(result, tuple | list) or len(result) <= position):
             return
         if call.kwargs.get("stable") is True or call.argument(4, "sorted", True) is False:
@@ -70,9 +61,9 @@ class Watch:
         tensor = result[position] if position else result
         if not isinstance(tensor, torch.Tensor) or tensor.is_floating_point():
             return
-        planes = (3 if "3d" in call.name else 2) if "pool" in call.name else 0
-        axis = None if planes else dimension(call)
-        indices = Indices(f"values:{call.key}", axis, planes, call.name in _DISTINCT, call.op)
+        known = traits(call.op)
+        axis = None if known.spatial else dimension(call)
+        indices = Indices(f"values:{call.key}", axis, known.spatial, known.distinct, call.op)
         self._pointers.append(_Pointer(tensor, call.key, call.args[0], indices))
 
     def indices(self, outputs: dict[str, torch.Tensor]) -> dict[str, tuple[int, Indices]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mindgap.program.graph import Argument, Ref
+from mindgap.program.operators import traits
 from mindgap.records.tensors import DTYPES
 from mindgap.variants import pick
 from mindgap.variants.base import is_frozen
@@ -15,7 +16,6 @@ from mindgap.variants.rules import Refused
 from mindgap.variants.values import Value
 from mindgap.variants.walk import reads
 
-_INDEXED: Final = ("embedding", "gather", "index_select", "index", "scatter_add", "index_add", "take_along_dim")
 _DIMS: Final = ("dim", "dim0", "dim1", "start_dim", "end_dim", "dims")
 _COUNTS: Final = (
     "stride", "kernel_size", "groups", "dilation", "num_groups", "size", "shape", "normalized_shape", "output_size",
@@ -78,7 +78,7 @@ def index_out_of_range(draft: Draft) -> str:
     """Let an index point behind the end or far before the beginning."""
     for _ in range(16):
         node = draft.pick_node()
-        if is_frozen(node) or node.op.split(".")[1] not in _INDEXED:
+        if is_frozen(node) or not traits(node.op).indexed:
             continue
         indices = [r for r in reads(node) if _is_index(draft, r)]
         if indices:

@@ -6,6 +6,7 @@ from typing import Final
 
 from mindgap.program.graph import Node, Ref
 from mindgap.program.made import Held, Recipe, Whole
+from mindgap.program.operators import traits
 from mindgap.records.tensors import TensorMeta
 from mindgap.variants import adapt, pick
 from mindgap.variants.draft import Draft
@@ -17,8 +18,6 @@ from mindgap.variants.values import contiguous_stride
 _BATCHES: Final = (0, 1, 2, 3, 5, 7, 9, 17)
 _LENGTHS: Final = (1, 2, 3, 5, 7, 9, 15, 17, 31, 33, 63, 65)
 """One element, odd counts, and one more or less than a vector of 8, 16, 32 or 64 holds."""
-_RESHAPES: Final = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
-_FACTORIES: Final = ("zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "expand", "rand", "repeat")
 
 
 @mutation(Family.SIZES, "inputs with a common first dimension; literal sizes are followed where they can be")
@@ -119,14 +118,14 @@ def _resize(draft: Draft, identity: int, shape: tuple[int, ...]) -> None:
 
 def _follow(draft: Draft, node: Node, old: int, new: int) -> None:
     """Where a literal size is the old batch size, it becomes the new one."""
-    name = node.op.split(".")[1]
-    if node.op not in _RESHAPES and name not in _FACTORIES:
+    known = traits(node.op)
+    if not (known.reshapes or known.sized):
         return
     for index, argument in enumerate(node.args):
         if not isinstance(argument, list | tuple) or old not in argument or any(type(a) is Ref for a in argument):
             continue
         sizes = list(argument)
-        sizes[sizes.index(old)] = new if node.op not in _RESHAPES or -1 in sizes or not new else -1
+        sizes[sizes.index(old)] = new if known.sized or -1 in sizes or not new else -1
         args = list(node.args)
         args[index] = sizes
         if draft.node(node.id) is not None:

@@ -77,7 +77,6 @@ def _fill_rest(call: Call, result: Any, attempt: int, generator: torch.Generator
 RULES: Final = (
     Rule(
         "random-stream",
-        frozenset(),
         draws,
         _other_stream,
         "the same seed gives other numbers on another platform",
@@ -86,7 +85,6 @@ RULES: Final = (
     ),
     Rule(
         "uninitialised-memory",
-        frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}),
         _always,
         _fill,
         "the tensor was never written: it holds whatever was in memory",
@@ -95,7 +93,6 @@ RULES: Final = (
     ),
     Rule(
         "resized-memory",
-        frozenset({"resize"}),
         _grows,
         _fill_rest,
         "the elements that resize_ adds were never written",

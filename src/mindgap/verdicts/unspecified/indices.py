@@ -7,28 +7,21 @@ from typing import Any, Final
 
 import torch
 
+from mindgap.program import ops
+from mindgap.program.operators import traits
 from mindgap.verdicts.runner import Call
 from mindgap.verdicts.unspecified.rule import Rule
 
 # ---- equal values have no order
 
-_ORDERED: Final = frozenset({"sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "max", "min",
-                             "argmax", "argmin", "cummax", "cummin"})  # fmt: skip
-
 
 def dimension(call: Call) -> int | None:
     """The dimension that an ordering operator works along; None when it takes the whole tensor."""
-    source = call.args[0]
-    default: int | None = -1
-    position = {"topk": 2, "kthvalue": 2}.get(call.name, 1)
-    if call.op.endswith("stable") or call.op.endswith("values_stable"):
-        position = 2
-    if call.name in ("argmax", "argmin", "max", "min", "median", "nanmedian"):
-        default = None
-    found = call.argument(position, "dim", default)
-    if found is None or type(found) is not int:
-        return None if found is None else -1
-    return found if source.dim() else None
+    position = ops.position_of(call.op, "dim")
+    if position is None or not call.args[0].dim():
+        return None
+    found: int | None = call.argument(position, "dim", ops.arguments_of(call.op)[position].default_value)
+    return found
 
 
 def _tie_matches(call: Call) -> bool:
@@ -37,7 +30,7 @@ def _tie_matches(call: Call) -> bool:
         return False
     if call.argument(1, "stable") is True and "stable" in call.op:
         return False
-    if call.name in ("max", "min", "median", "nanmedian") and "dim" not in call.op:
+    if len(call.function._schema.returns) == traits(call.op).indices:  # type: ignore[attr-defined]
         return False  # returns a value, not an index
     axis = dimension(call)
     ordered = (source.reshape(-1) if axis is None else source).sort(dim=-1 if axis is None else axis).values
@@ -82,8 +75,6 @@ def _reverse(call: Call, result: Any, attempt: int, generator: torch.Generator) 
 
 
 # ---- the last write wins, but which is last?
-
-_WRITES: Final = frozenset({"scatter", "index_put", "_index_put_impl", "_unsafe_index_put", "index_copy", "put"})
 
 
 def _targets(call: Call) -> torch.Tensor | None:
@@ -152,7 +143,6 @@ def _duplicate_scramble(call: Call, result: Any, attempt: int, generator: torch.
 RULES: Final = (
     Rule(
         "tie-order",
-        _ORDERED,
         _tie_matches,
         _tie_scramble,
         "equal values come in any order unless the sort is stable",
@@ -160,7 +150,6 @@ RULES: Final = (
     ),
     Rule(
         "unsorted",
-        frozenset({"topk", "_unique2"}),
         _is_unsorted,
         _reverse,
         "with sorted=False the elements come in any order",
@@ -169,7 +158,6 @@ RULES: Final = (
     ),
     Rule(
         "duplicate-writes",
-        _WRITES,
         _duplicate_matches,
         _duplicate_scramble,
         "several values are written to one place and any of them may stay",

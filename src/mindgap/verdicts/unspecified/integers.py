@@ -7,13 +7,8 @@ from typing import Any, Final
 import torch
 
 from mindgap.verdicts.runner import Call
-from mindgap.verdicts.traps import DIVISIONS, impossible, is_integer
+from mindgap.verdicts.traps import impossible, is_integer
 from mindgap.verdicts.unspecified.rule import Rule
-
-_CASTS: Final = frozenset({"to", "_to_copy", "type_as", "copy"})
-_SHIFTS: Final = frozenset(
-    {"bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__", "__ilshift__", "__irshift__"}
-)
 
 
 def _random(result: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -89,7 +84,7 @@ def _shift_scramble(call: Call, result: Any, attempt: int, generator: torch.Gene
 
 
 def _bad_division(call: Call) -> torch.Tensor | None:
-    return impossible(call.name, call.args, call.kwargs)
+    return impossible(call.op, call.args, call.kwargs)
 
 
 def _division_matches(call: Call) -> bool:
@@ -107,7 +102,6 @@ def _division_scramble(call: Call, result: Any, attempt: int, generator: torch.G
 RULES: Final = (
     Rule(
         "float-to-integer",
-        _CASTS,
         _cast_matches,
         _cast_scramble,
         "a NaN, an infinity or a value beyond the range has no integer; hardware saturates, wraps or returns a marker",
@@ -115,7 +109,6 @@ RULES: Final = (
     ),
     Rule(
         "shift-out-of-range",
-        _SHIFTS,
         _shift_matches,
         _shift_scramble,
         "shifting by a negative amount or by the width of the type is undefined in C++ and differs by processor",
@@ -123,7 +116,6 @@ RULES: Final = (
     ),
     Rule(
         "integer-division",
-        DIVISIONS,
         _division_matches,
         _division_scramble,
         "an integer divided by zero, or the smallest one by -1, has no result; processors trap, wrap or return 0",

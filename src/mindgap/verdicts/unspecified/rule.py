@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import torch
 
+from mindgap.program.operators import falling_under
 from mindgap.verdicts.runner import Call
 
 Pattern: TypeAlias = Callable[[Call], bool]
@@ -22,8 +23,6 @@ class Rule:
     """One kind of behaviour that differs between platforms although none is wrong."""
 
     id: str
-    operators: frozenset[str]
-    """Operator names without namespace and overload; empty means that the pattern decides alone."""
     matches: Pattern
     scramble: Scramble
     reason: str
@@ -31,6 +30,11 @@ class Rule:
     """The page of the documentation or the statement of a maintainer."""
     attempts: int = 3
     """Runs with another legal result: one may by chance give the same."""
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """Operator names without namespace and overload; empty means that the pattern decides alone."""
+        return falling_under(self.id)
 
 
 @dataclass(frozen=True, slots=True)

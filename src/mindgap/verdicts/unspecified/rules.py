@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from mindgap.verdicts.operators import base_name
+from mindgap.program.operators import traits
 from mindgap.verdicts.runner import Call
 from mindgap.verdicts.unspecified import chance, indices, integers, precision, special
 from mindgap.verdicts.unspecified.rule import Practice, Rule
@@ -18,10 +18,6 @@ CALL_RULES: Final[dict[str, Rule]] = {
 RULES: Final[dict[str, Rule | Practice]] = {**CALL_RULES, **{rule.id: rule for rule in precision.RULES}}
 """Every rule by its id."""
 
-_BY_OPERATOR: Final[dict[str, list[Rule]]] = {}
-for _rule in CALL_RULES.values():
-    for _name in _rule.operators:
-        _BY_OPERATOR.setdefault(_name, []).append(_rule)
 _ANY: Final = [rule for rule in CALL_RULES.values() if not rule.operators]
 
 
@@ -29,14 +25,14 @@ def matching(call: Call) -> list[Rule]:
     """The rules that a call with these arguments falls under."""
     if not call.is_operator:
         return []
-    candidates = (*_BY_OPERATOR.get(call.name, ()), *_ANY)
+    candidates = (*map(CALL_RULES.__getitem__, traits(call.op).unspecified), *_ANY)
     return [rule for rule in candidates if rule.matches(call)]
 
 
 @cache
 def may_match(op: str) -> bool:
     """Whether a rule could match a call of this operator, whatever its arguments are."""
-    return base_name(op) in _BY_OPERATOR or chance.may_draw(op)
+    return bool(traits(op).unspecified) or chance.may_draw(op)
 
 
 __all__ = ["CALL_RULES", "RULES", "Practice", "Rule", "matching", "may_match"]

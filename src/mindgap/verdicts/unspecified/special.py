@@ -16,8 +16,6 @@ from mindgap.verdicts.unspecified.rule import Rule
 def _nan_source(call: Call) -> torch.Tensor | None:
     """The argument whose bits, not whose value, the operator reads."""
     source = call.argument(1, "other") if call.name == "copysign" else call.args[0]
-    if call.name == "view" and "dtype" not in call.op:
-        return None
     return source if isinstance(source, torch.Tensor) and source.is_floating_point() else None
 
 
@@ -74,7 +72,7 @@ def _flip_vectors(call: Call, result: Any, attempt: int, generator: torch.Genera
         vectors = parts[1]
         if vectors.numel():
             vectors *= signs(vectors.shape[-1]).to(vectors.real.dtype)
-        if call.name in ("linalg_eig", "_linalg_eig") and attempt:
+        if call.name == "linalg_eig" and attempt:
             order = torch.randperm(parts[0].shape[-1], generator=generator)
             parts = [parts[0][..., order], vectors[..., order]]
     return type(result)(parts) if isinstance(result, torch.Size | list) else tuple(parts)
@@ -119,7 +117,6 @@ def taint(tensor: torch.Tensor, attempt: int, generator: torch.Generator) -> Non
 RULES: Final = (
     Rule(
         "nan-bits",
-        frozenset({"signbit", "copysign", "view"}),
         _nan_matches,
         _nan_scramble,
         "the sign and payload of a NaN carry no meaning; processors and compilers choose them freely",
@@ -127,20 +124,6 @@ RULES: Final = (
     ),
     Rule(
         "vector-sign",
-        frozenset(
-            {
-                "linalg_svd",
-                "_linalg_svd",
-                "svd",
-                "linalg_qr",
-                "qr",
-                "linalg_eigh",
-                "_linalg_eigh",
-                "linalg_eig",
-                "_linalg_eig",
-                "geqrf",
-            }
-        ),
         _always,
         _flip_vectors,
         "singular vectors, eigenvectors and QR factors are defined up to a sign or phase, eigenvalues up to order",
@@ -148,7 +131,6 @@ RULES: Final = (
     ),
     Rule(
         "eigenvalue-order",
-        frozenset({"linalg_eigvals"}),
         _always,
         _shuffle_values,
         "the eigenvalues of a general matrix come in no particular order",
@@ -156,7 +138,6 @@ RULES: Final = (
     ),
     Rule(
         "empty-reduction",
-        frozenset({"median", "nanmedian", "mode", "quantile", "nanquantile"}),
         _empty_matches,
         _taint,
         "the median, mode or quantile of nothing is not defined",
