@@ -190,9 +190,7 @@ class _Build:
                 return library, offer
         return None
 
-    def _enter(
-        self, library: str, offer: Offer, answer: BuiltModel | Death, folder: Path, seconds: float
-    ) -> None:
+    def _enter(self, library: str, offer: Offer, answer: BuiltModel | Death, folder: Path, seconds: float) -> None:
         if isinstance(answer, Death):
             self._record(
                 self._start(

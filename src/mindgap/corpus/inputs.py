@@ -20,6 +20,7 @@ from mindgap.records.tensors import DTYPES, with_stride
 __all__ = ["UNIT", "as_call", "check_fit", "floats", "from_metas", "integers", "of_program",
            "read_inputs", "with_inputs"]  # fmt: skip
 
+
 def read_inputs(path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments from a file: `.safetensors` holds keyword arguments, `.pt` a list, a dict or one tensor."""
     path = files.resolve(path.name, str(path.parent))

@@ -210,9 +210,7 @@ class Session:
 
         def execute(spec: PlatformSpec) -> Outcome:
             tell = self._tell
-            outcome = run(
-                self.pool, spec, parcel, 2, program_only, on_stage=lambda stage: tell(spec.name, stage.value)
-            )
+            outcome = run(self.pool, spec, parcel, 2, program_only, on_stage=lambda stage: tell(spec.name, stage.value))
             tell(spec.name, DONE)
             return opened(outcome)
 

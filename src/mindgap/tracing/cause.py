@@ -28,9 +28,7 @@ SMALL: Final = 1e4
 """Floors: an error below is a matter of accuracy, above the value itself is another (docs/decisions/0003)."""
 
 
-def find_cause(
-    examiner: Examiner, witness: Case, found: Examination, symptom: Symptom, layer: Layer | None
-) -> Cause:
+def find_cause(examiner: Examiner, witness: Case, found: Examination, symptom: Symptom, layer: Layer | None) -> Cause:
     """Experiments on the smallest witness; a layer that a ladder found stands for what no experiment explains."""
     inherited = _before_failure(examiner, witness, found)
     if inherited is not None:

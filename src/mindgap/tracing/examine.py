@@ -142,9 +142,7 @@ class Examiner:
         """End the platform's worker: the next examination meets a new process."""
         self.pool.retire(self.platform)
 
-    def _conclude(
-        self, parcel: Parcel, eager: Outcome, candidate: Outcome, noise_runs: int = ALL_RUNS
-    ) -> Examination:
+    def _conclude(self, parcel: Parcel, eager: Outcome, candidate: Outcome, noise_runs: int = ALL_RUNS) -> Examination:
         eager = replace(eager, is_local_eager=self.baseline.name == "eager")
         question = Question(parcel, (Comparing(eager, (candidate,)),), (Step(noise_runs),))
         try:
@@ -154,9 +152,7 @@ class Examiner:
             eager, candidate = discarded(opened(eager)), discarded(opened(candidate))
         finally:
             discarded(eager), discarded(candidate)
-        return Examination(
-            eager, candidate, judged.verdict, comparisons, found.rules, found.spread, found.is_surveyed
-        )
+        return Examination(eager, candidate, judged.verdict, comparisons, found.rules, found.spread, found.is_surveyed)
 
 
 def _failure(eager: Outcome, candidate: Outcome) -> str:
