@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mindgap.errors import MindgapError
@@ -143,11 +143,18 @@ def ask_judge(pool: Pool, question: Question, host: PlatformSpec = HOST) -> Judg
             found |= judge(group.baseline, group.candidates, None)
         return Judged(found, "not needed: every platform gave eager's bits")
     answers: list[Judged] = []
-    death = pool.ask(host, judge_cases, (question,), on_item=answers.append)
+    death = pool.ask(host, judge_cases, (_by_file(question),), on_item=answers.append)
     if answers:
         return answers[0]
     assert isinstance(death, Death)
     return unjudged(question, f"the float64 reference could not be made: {death.message}")
+
+
+def _by_file(question: Question) -> Question:
+    """The question as it travels: outputs stay in their files."""
+    groups = [(replace(g.baseline, outputs=()), tuple(replace(c, outputs=()) for c in g.candidates))
+              for g in question.groups]  # fmt: skip
+    return replace(question, groups=tuple(Comparing(*group) for group in groups))
 
 
 def differs(baseline: Outcome, candidate: Outcome) -> bool:
