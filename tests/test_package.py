@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 import mindgap
 
 
-def test_the_main_jobs_are_at_the_top():
-    from mindgap.pipeline import check
+def test_the_public_names_are_these_and_all_can_be_called() -> None:
+    assert mindgap.__all__ == ["Session", "__version__", "check", "explain", "hunt", "platforms", "read"]
+    assert all(callable(getattr(mindgap, name)) for name in mindgap.__all__ if name != "__version__")
 
-    from mindgap.campaign.hunt import hunt
 
-    assert mindgap.check is check
-    assert mindgap.hunt is hunt
+def test_no_module_stands_in_the_way_of_a_name() -> None:
+    import mindgap.explanation.explain
+    import mindgap.platforms.registry
+
+    assert callable(mindgap.explain) and callable(mindgap.platforms)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        mindgap.nothing  # noqa: B018

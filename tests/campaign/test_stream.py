@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,9 +15,8 @@ from mindgap.campaign import stream
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.stream import MAKER, QUARANTINE, MadeHere, stream_of
 from mindgap.errors import MindgapError
-from mindgap.execution import serve_stream
 from mindgap.execution.pool import Pool
-from mindgap.variants import base
+from mindgap.variants import base, streaming
 from mindgap.variants.base import load_bases
 from mindgap.variants.synthesis import Synthesis
 from tests.campaign.crashing import DEADLY
@@ -61,7 +59,7 @@ def test_a_kill_from_outside_changes_nothing(tmp_path: Path, expected: list[str]
         found = []
         for variant in stream_of(PLAN, tmp_path, pool).pick(lambda number: True, PLAN.variants):
             if variant.number in (2, 40):
-                os.kill(pool._workers[MAKER.name]._process.pid, signal.SIGKILL)
+                os.kill(pool._workers[MAKER.worker_name]._process.pid, signal.SIGKILL)
             found.append(variant.fingerprint)
     assert found == expected and not (tmp_path / QUARANTINE).exists()
 
@@ -93,22 +91,20 @@ def test_a_worker_that_always_dies_is_said(tmp_path: Path, monkeypatch: pytest.M
             list(numbering.pick(lambda number: True, 3))
 
 
-def test_a_large_corpus_is_worked_through_in_shifts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_corpus_is_worked_through_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "AT_ONCE", 2)
-    monkeypatch.setattr(serve_stream, "AT_ONCE", 2)
-    monkeypatch.setattr(serve_stream, "SHIFT", 5)
+    monkeypatch.setattr(streaming, "AT_ONCE", 2)
+    monkeypatch.setattr(streaming, "PORTION", 5)
     names = (*NAMES, "smoke:graph-gcn", "smoke:tabular-resnet", "smoke:rl-dueling-dqn")
-    recipe = asdict(serve_stream.Recipe(names, None, 0, str(tmp_path / "weights"), str(tmp_path / "calls")))
+    plan = streaming.StreamPlan(names, None, 0, str(tmp_path / "weights"), str(tmp_path / "calls"))
 
-    def made(*numbers: int) -> dict[int, dict[str, Any]]:
-        streaming = serve_stream.Streaming()
-        assert streaming.open(recipe) == 5
-        found: dict[int, dict[str, Any]] = {}
-        streaming.send(numbers, lambda number, item: found.update({number: item}) if item else None)
-        return found
+    def made(*numbers: int) -> dict[int, streaming.MadeVariant]:
+        stream = streaming.Streaming()
+        assert stream.open(plan) == 5
+        return {item.number: item for item in stream.make(numbers) if item.provenance is not None}
 
     whole = made(*range(15))
     assert list(whole) == list(range(15))
-    bases = [{whole[n]["provenance"]["base"] for n in range(first, first + 5)} for first in (0, 5, 10)]
+    bases = [{whole[n].provenance.base for n in range(first, first + 5)} for first in (0, 5, 10)]
     assert all(len(found) <= 2 for found in bases) and len(set.union(*bases)) > 2
-    assert made(7, 14) == {number: whole[number] for number in (7, 14)}, "shifts that nobody wants are skipped"
+    assert made(7, 14) == {number: whole[number] for number in (7, 14)}, "portions that nobody wants are skipped"

@@ -7,10 +7,11 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mindgap.execution.batch import Trial
 
-from mindgap.campaign.triage import Evidence, group, numbered, rough_key
-from mindgap.records.outcome import Stage, Status
+from mindgap.campaign.triage import Explained, group, new_ids, rough_key
+from mindgap.records.explanation import Cause, CauseKind, Explanation, Layer, Proof, Script, TracedOperator
+from mindgap.records.finding import Evidence
+from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 
 
@@ -28,7 +29,7 @@ def evidence(program: int = 0, platform: str = "inductor", **details: Any) -> Ev
         "message_class": "",
         "kind": "value",
         "blame": "candidate",
-        "suspect": "aten.tanh.default",
+        "operator": "aten.tanh.default",
     }
     return Evidence(**{**plain, **details})
 
@@ -44,7 +45,7 @@ def failure(program: int, platform: str, status: str, message: str) -> Evidence:
         message_class=message,
         kind=None,
         blame=None,
-        suspect=None,
+        operator=None,
     )
 
 
@@ -55,13 +56,13 @@ def test_one_cause_is_one_finding_with_its_smallest_witness() -> None:
 
 
 def test_what_is_found_can_be_counted_while_it_is_found() -> None:
-    ran = Trial("inductor", Status.OK, Stage.RUN)
+    ran = Outcome("inductor", Status.OK, Stage.RUN)
     diverges = Verdict("inductor", Conclusion.DIVERGES, "", Kind.VALUE)
     assert rough_key(diverges, ran) != rough_key(Verdict("inductor", Conclusion.DIVERGES, "", Kind.NONFINITE), ran)
     assert rough_key(Verdict("inductor", Conclusion.ROUNDING, "", Kind.VALUE), ran) is None
     failed = Verdict("inductor", Conclusion.FAILED, "")
-    sizes = [Trial("inductor", Status.ERROR, Stage.COMPILE, f"cannot fuse [{n}, 4]") for n in (3, 5)]
-    other = Trial("inductor", Status.ERROR, Stage.COMPILE, "no kernel")
+    sizes = [Outcome("inductor", Status.ERROR, Stage.COMPILE, f"cannot fuse [{n}, 4]") for n in (3, 5)]
+    other = Outcome("inductor", Status.ERROR, Stage.COMPILE, "no kernel")
     assert rough_key(failed, sizes[0]) == rough_key(failed, sizes[1]) != rough_key(failed, other)
 
 
@@ -97,25 +98,59 @@ def test_failures_are_grouped_by_message_and_the_gravest_come_first() -> None:
         ("failure", "crash", 1),
         ("failure", "unsupported", 2),
     ]
-    assert found[2].suspect == "aten.igamma"
+    assert found[2].operator == "aten.igamma"
 
 
 def test_ids_stay_with_their_findings() -> None:
-    first = numbered(group([evidence(1), failure(3, "openvino", "crash", "x")]), {})
-    assert [identity for identity, _ in first] == ["F-01", "F-02"]
-    before = {finding.signature: identity for identity, finding in first}
-    later = numbered(
-        group([evidence(1), evidence(2, suspect="aten.sin.default"), failure(3, "openvino", "crash", "x")]), before
-    )
-    ids = {finding.suspect: identity for identity, finding in later if finding.category == "divergence"}
-    assert ids == {"aten.tanh.default": "F-01", "aten.sin.default": "F-03"}
+    first = group([evidence(1), failure(3, "openvino", "crash", "x")])
+    before = new_ids(first, {})
+    assert [before[finding.signature] for finding in first] == ["F-01", "F-02"]
+    later = group([evidence(1), evidence(2, operator="aten.sin.default"), failure(3, "openvino", "crash", "x")])
+    ids = {**before, **new_ids(later, before)}
+    named = {finding.operator: ids[finding.signature] for finding in later if finding.category == "divergence"}
+    assert named == {"aten.tanh.default": "F-01", "aten.sin.default": "F-03"}
+
+
+def explanation(operator: str = "aten.tanh.default", remark: str = "has the wrong sign", layer: str = "") -> Explained:
+    verdict = Verdict("inductor", Conclusion.DIVERGES, "", Kind.VALUE)
+    step = TracedOperator(3, 2, operator, "", "float32", 40.0, 40.0, at_fault=True)
+    found = Explanation(
+        "variant", "inductor", "1", verdict, (step,), (3,), False, "", Cause(CauseKind.IMPLEMENTATION, remark),
+        Layer(layer, "") if layer else None, Proof(verdict, Status.OK, Stage.RUN, (operator,), 1, True),
+        Script("repro.py", True, ""),
+    )  # fmt: skip
+    return Explained(found, "explanations/1-inductor")
+
+
+def test_one_root_cause_is_one_finding_however_it_shows_itself() -> None:
+    seen = [evidence(1), evidence(2, kind="nonfinite"), evidence(4, kind="integer", operator="aten.sin.default")]
+    assert len(group(seen)) == 3
+    causes = {(1, "inductor"): explanation(), (2, "inductor"): explanation(),
+              (4, "inductor"): explanation("aten.sin.default")}  # fmt: skip
+    tanh, sin = sorted(group(seen, causes), key=lambda finding: finding.variants, reverse=True)
+    assert (tanh.operator, tanh.variants, tanh.witness.program) == ("aten.tanh.default", 2, 1)
+    assert tanh.explanation is not None and tanh.folder == "explanations/1-inductor"
+    assert (sin.operator, sin.variants) == ("aten.sin.default", 1)
+
+
+def test_another_cause_of_the_same_operator_is_another_finding() -> None:
+    seen = [evidence(1), evidence(2, kind="nonfinite")]
+    for other in (explanation(remark="gives NaN where a number is due"), explanation(layer="fusion")):
+        assert len(group(seen, {(1, "inductor"): explanation(), (2, "inductor"): other})) == 2
+
+
+def test_a_merged_finding_keeps_the_older_id() -> None:
+    seen = [evidence(2, kind="nonfinite"), evidence(1)]
+    ids = {finding.signature: f"F-0{n}" for n, finding in enumerate(group(seen), 1)}
+    (merged,) = group(seen, {(1, "inductor"): explanation(), (2, "inductor"): explanation()}, ids)
+    assert merged.id == "F-01"
 
 
 items = st.builds(
     evidence,
     st.integers(0, 6),
     st.sampled_from(["inductor", "openvino", "onnxruntime"]),
-    suspect=st.sampled_from(["aten.sin.default", "aten.tanh.default", None]),
+    operator=st.sampled_from(["aten.sin.default", "aten.tanh.default", None]),
     fault=st.sampled_from([None, "value-1", "value-2"]),
     kind=st.sampled_from(["value", "nonfinite"]),
 )

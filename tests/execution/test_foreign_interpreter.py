@@ -1,4 +1,4 @@
-"""A worker runs in an interpreter that has torch, numpy and msgpack, and neither mindgap nor its other packages."""
+"""A worker runs in an interpreter that has torch, numpy, msgpack and msgspec, and nothing else of mindgap's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import mindgap
 from mindgap.platforms.config import load_config
 
 TORCH_AND_ITS_NEEDS = (
-    "torch", "torchgen", "functorch", "numpy", "msgpack", "typing_extensions", "sympy", "mpmath", "networkx",
+    "torch", "torchgen", "functorch", "numpy", "msgpack", "msgspec", "typing_extensions", "sympy", "mpmath", "networkx",
     "jinja2", "markupsafe", "fsspec", "filelock",
 )  # fmt: skip
 

@@ -8,17 +8,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from mindgap.execution.subject import Subject, make_subject
 
 from mindgap.errors import PlatformUnavailable
+from mindgap.execution.arena import opened
+from mindgap.execution.parcel import Parcel, make_parcel
 from mindgap.execution.pool import Pool
+from mindgap.platforms import running
+from mindgap.platforms.probing import require
+from mindgap.program.case import Case
 from mindgap.program.graph import Input, Node, Program, Ref
 from mindgap.program.inputs import Inputs
-from mindgap.records.outcome import Stage, Status
+from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import Limits, PlatformSpec
 from mindgap.records.tensors import TensorMeta
 
@@ -36,10 +41,14 @@ def planted(**limits: float) -> PlatformSpec:
     )
 
 
-def subject(pool: Pool, name: str) -> Subject:
+def subject(pool: Pool, name: str) -> Parcel:
     program = Program(name, (Input(0, "x", META),), (), (Node(1, "aten.mul.Tensor", (Ref(0), 2), {}, META),), Ref(1))
     inputs = Inputs.of((torch.arange(4.0),), {})
-    return make_subject(pool.scratch.new_file("subject"), name, 0, inputs, program, {})
+    return make_parcel(Case(inputs, program, name=name), pool.scratch.new_file("case"))
+
+
+def run(pool: Pool, spec: PlatformSpec, parcel: Parcel) -> Outcome:
+    return opened(running.run(pool, spec, parcel, runs=2))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +58,7 @@ def pool() -> Iterator[Pool]:
 
 
 def assert_healthy(pool: Pool, spec: PlatformSpec) -> None:
-    outcome = pool.run(spec, subject(pool, "healthy"))
+    outcome = run(pool, spec, subject(pool, "healthy"))
     assert outcome.ok, outcome
     assert torch.equal(outcome.outputs[0].tensor, torch.arange(4.0) * 2)
     assert outcome.stable is True
@@ -68,7 +77,7 @@ def assert_healthy(pool: Pool, spec: PlatformSpec) -> None:
     ],
 )
 def test_a_failure_is_an_outcome_and_the_next_program_runs(pool: Pool, how: str, status: Status, words: str) -> None:
-    outcome = pool.run(planted(), subject(pool, how))
+    outcome = run(pool, planted(), subject(pool, how))
     assert outcome.status is status, outcome
     assert outcome.stage is Stage.RUN
     assert words in outcome.message
@@ -76,14 +85,14 @@ def test_a_failure_is_an_outcome_and_the_next_program_runs(pool: Pool, how: str,
 
 
 def test_a_crash_carries_its_stage_and_the_log(pool: Pool) -> None:
-    outcome = pool.run(planted(), subject(pool, "compile-crash"))
+    outcome = run(pool, planted(), subject(pool, "compile-crash"))
     assert (outcome.status, outcome.stage) == (Status.CRASH, Stage.COMPILE)
     assert "Fatal Python error: Aborted" in outcome.log_tail
 
 
 def test_cpu_time_is_limited(pool: Pool) -> None:
-    spec = PlatformSpec(**{**planted(cpu_s=1).to_message(), "name": "busy", "limits": Limits(cpu_s=1)})
-    outcome = pool.run(spec, subject(pool, "compute"))
+    spec = replace(planted(cpu_s=1), name="busy")
+    outcome = run(pool, spec, subject(pool, "compute"))
     assert outcome.status is Status.TIMEOUT, outcome
     assert "1 s of CPU time" in outcome.message
 
@@ -95,7 +104,7 @@ def test_wall_time_is_limited(how: str) -> None:
         spec = planted(wall_s=1)
         worker = pool._workers["planted"]
         worker.spec = spec
-        outcome = pool.run(spec, subject(pool, how))
+        outcome = run(pool, spec, subject(pool, how))
         assert outcome.status is Status.TIMEOUT, outcome
         assert "no answer within 1 s" in outcome.message
         assert_healthy(pool, planted())
@@ -108,7 +117,7 @@ def test_a_worker_that_only_sleeps_is_not_waited_for(how: str) -> None:
         assert_healthy(pool, planted())
         spec = planted(idle_s=1)
         pool._workers["planted"].spec = spec
-        outcome = pool.run(spec, subject(pool, how))
+        outcome = run(pool, spec, subject(pool, how))
         assert outcome.status is Status.TIMEOUT, outcome
         assert "it hangs" in outcome.message and "within 1 s" in outcome.message
         assert_healthy(pool, planted())
@@ -119,30 +128,30 @@ def test_a_worker_that_computes_in_silence_is_waited_for() -> None:
         assert_healthy(pool, planted())
         spec = planted(idle_s=1, wall_s=3)
         pool._workers["planted"].spec = spec
-        outcome = pool.run(spec, subject(pool, "compute"))
+        outcome = run(pool, spec, subject(pool, "compute"))
         assert "no answer within 3 s" in outcome.message, outcome
 
 
 def test_memory_is_limited() -> None:
     with Pool() as pool:
-        outcome = pool.run(planted(memory_mb=2048), subject(pool, "allocate"))
+        outcome = run(pool, planted(memory_mb=2048), subject(pool, "allocate"))
         assert outcome.status is Status.OOM, outcome
 
 
 def test_noise_on_stdout_is_not_an_answer(pool: Pool) -> None:
-    outcome = pool.run(planted(), subject(pool, "chatter"))
+    outcome = run(pool, planted(), subject(pool, "chatter"))
     assert outcome.ok, outcome
     assert torch.equal(outcome.outputs[0].tensor, torch.arange(4.0) * 2)
 
 
 def test_a_wrong_count_of_outputs_is_kept_as_it_is(pool: Pool) -> None:
-    outcome = pool.run(planted(), subject(pool, "too-few"))
+    outcome = run(pool, planted(), subject(pool, "too-few"))
     assert outcome.ok and outcome.outputs == ()
 
 
 def test_an_adapter_that_cannot_be_imported_is_said(pool: Pool) -> None:
     with pytest.raises(PlatformUnavailable, match="gone cannot be loaded") as caught:
-        pool.run(PlatformSpec("gone", "no_such_module:Adapter"), subject(pool, "healthy"))
+        run(pool, PlatformSpec("gone", "no_such_module:Adapter"), subject(pool, "healthy"))
     assert "no_such_module" in str(caught.value)
 
 
@@ -151,7 +160,7 @@ def test_an_interpreter_without_torch_is_an_outcome(pool: Pool, tmp_path: Path) 
     fake.write_text("#!/bin/sh\necho 'No module named torch' >&2\nexit 1\n")
     fake.chmod(0o755)
     spec = PlatformSpec("bare", "mindgap.platforms.torch.eager:Eager", python=str(fake))
-    outcome = pool.run(spec, subject(pool, "healthy"))
+    outcome = run(pool, spec, subject(pool, "healthy"))
     assert outcome.status is Status.CRASH
     assert "No module named torch" in outcome.message
 
@@ -160,18 +169,18 @@ def test_a_worker_killed_while_it_is_asked_about_itself_is_asked_again(pool: Poo
     once = tmp_path / "python"
     once.write_text(f'#!/bin/sh\nmkdir "{tmp_path}/killed" 2>/dev/null && kill -9 $$\nexec "{sys.executable}" "$@"\n')
     once.chmod(0o755)
-    assert pool.require(PlatformSpec("once", "mindgap.platforms.torch.eager:Eager", python=str(once))).available
+    assert require(pool, PlatformSpec("once", "mindgap.platforms.torch.eager:Eager", python=str(once))).available
     always = tmp_path / "always"
     always.write_text("#!/bin/sh\nkill -9 $$\n")
     always.chmod(0o755)
     with pytest.raises(PlatformUnavailable, match="SIGKILL"):
-        pool.require(PlatformSpec("always", "mindgap.platforms.torch.eager:Eager", python=str(always)))
+        require(pool, PlatformSpec("always", "mindgap.platforms.torch.eager:Eager", python=str(always)))
 
 
 def test_nothing_is_left_after_close() -> None:
     with Pool() as pool:
         assert_healthy(pool, planted())
-        assert pool.run(planted(), subject(pool, "child")).ok
+        assert run(pool, planted(), subject(pool, "child")).ok
         group = pool._workers["planted"]._process.pid
         scratch = pool.scratch.path
         assert scratch.exists()
@@ -185,11 +194,11 @@ def test_no_worker_outlives_a_killed_parent(how: str) -> None:
     code = (
         "import sys, threading, time\n"
         "from mindgap.execution.pool import Pool\n"
-        "from tests.execution.test_pool import planted, subject\n"
+        "from tests.execution.test_pool import planted, run, subject\n"
         "pool = Pool()\n"
-        "pool.run(planted(), subject(pool, 'healthy'))\n"
+        "run(pool, planted(), subject(pool, 'healthy'))\n"
         "print(pool._workers['planted']._process.pid, flush=True)\n"
-        f"pool.run(planted(), subject(pool, {how!r}))\n"
+        f"run(pool, planted(), subject(pool, {how!r}))\n"
         "print('idle', flush=True)\n"
         "time.sleep(600)\n"
     )
@@ -211,11 +220,11 @@ def test_no_worker_outlives_a_killed_parent(how: str) -> None:
 def test_an_interrupt_ends_the_workers() -> None:
     code = (
         "from mindgap.execution.pool import Pool\n"
-        "from tests.execution.test_pool import planted, subject\n"
+        "from tests.execution.test_pool import planted, run, subject\n"
         "with Pool() as pool:\n"
-        "    pool.run(planted(), subject(pool, 'healthy'))\n"
+        "    run(pool, planted(), subject(pool, 'healthy'))\n"
         "    print(pool._workers['planted']._process.pid, flush=True)\n"
-        "    pool.run(planted(), subject(pool, 'sleep'))\n"
+        "    run(pool, planted(), subject(pool, 'sleep'))\n"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from mindgap.pipeline import environment
 
 from mindgap.bench.faults import PLANTED
 from mindgap.execution.pool import Pool
 from mindgap.explanation.reproducer import write_reproducer
 from mindgap.platforms.registry import resolve
+from mindgap.platforms.versions import versions
 from mindgap.tracing.examine import Examiner
 from tests.tracing.witnesses import plant, witness_of
 
@@ -23,7 +23,7 @@ def test_a_script_shows_the_difference_until_it_is_gone(examiner: Examiner, tmp_
     witness, _ = plant(witness_of(lambda x: torch.tanh(x) * 2, x), "aten.tanh", "sign_lost")
     found = examiner.examine(witness)
     spec = replace(PLANTED, options={"fault": "sign_lost", "op": "tanh"})
-    made = write_reproducer(tmp_path, witness, found, spec, environment())
+    made = write_reproducer(tmp_path, witness, found, spec, versions())
     assert made.reproduces and "DIFFERS" in made.said and "float64" in made.said
     assert "mindgap" not in made.text and (tmp_path / "repro.pt").exists()
     made.path.write_text(made.text.replace("kwargs).abs()", "kwargs)"))

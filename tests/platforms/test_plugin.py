@@ -210,7 +210,7 @@ def test_its_ladder_names_the_layer_and_the_workaround(pool: Pool) -> None:
     case = tripled()
     found = climb(examiner, case, examiner.examine(case), resolve)
     assert found is not None
-    assert (found.layer, found.restoring) == ("fixed point", ("toy runs with wide numbers",))
+    assert (found.name, found.restoring) == ("fixed point", ("toy runs with wide numbers",))
     assert found.rungs == (("parser", "agrees"), ("optimiser", "differs"), ("wide numbers", "agrees"))
     assert found.sentence == "it comes from fixed point: with wide numbers it agrees"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from mindgap.pipeline import import_paths
 
 from mindgap.bench.faults import PLANTED
 from mindgap.execution.pool import Pool
 from mindgap.platforms.registry import resolve
+from mindgap.session.session import import_paths
 from mindgap.tracing.examine import Examiner
 
 

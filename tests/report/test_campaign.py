@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mindgap.campaign.summary import CampaignSummary, PlatformCounts
-
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import PlatformProgress, Snapshot
-from mindgap.campaign.triage import Finding, group
+from mindgap.campaign.reader import Campaign, PlatformCounts, Run
+from mindgap.campaign.triage import group
+from mindgap.records.finding import Finding
 from mindgap.report.campaign import (
     campaign_markdown,
     consistency_tables,
@@ -21,20 +21,20 @@ from mindgap.report.campaign import (
 from tests.campaign.test_triage import evidence, failure
 
 
-def summary() -> CampaignSummary:
+def campaign() -> Campaign:
     found = group(
         [
             evidence(1, "inductor", sentence="output[0] is 2, eager has 1 | <b>"),
             failure(3, "openvino", "crash", "killed by SIGSEGV"),
-            evidence(4, "inductor", suspect="aten.sin.default", sentence="a | <b>"),
+            evidence(4, "inductor", operator="aten.sin.default", sentence="a | <b>"),
         ]
     )
     findings: list[Finding] = [replace(item, id=f"F-{n:02d}") for n, item in enumerate(found, 1)]
     findings[1] = replace(findings[1], known="torch-1")
-    return CampaignSummary(
+    return Campaign(
         directory="out",
         plan=Plan(("eager", "inductor", "openvino"), 100, shares={"openvino": 0.5}),
-        versions={"torch": "2.13.0"},
+        runs=(Run("2026-11-16T00:00:00Z", {"torch": "2.13.0"}),),
         variants=100,
         bases=7,
         intents={"valid": 100},
@@ -52,14 +52,14 @@ def summary() -> CampaignSummary:
 
 
 def test_what_did_not_run_is_counted_for_every_platform() -> None:
-    titles, rows = execution_table(summary())
+    titles, rows = execution_table(campaign())
     assert titles == ["platform", "ran", "ok", "rejected", "error", "crash", "waiting"]
     assert rows[1] == ["inductor", "100", "90 (90%)", "0", "10 (10%)", "0", ""]
     assert rows[2][-2:] == ["1 (2.2%)", "5"]
 
 
 def test_compiled_against_eager_has_a_table_of_its_own() -> None:
-    titles = dict(consistency_tables(summary()))
+    titles = dict(consistency_tables(campaign()))
     columns, rows = titles["Compiled against eager"]
     assert columns == ["compiled", "against", "variants", "same bits", "diverges", "hazard", "did not run"]
     assert rows == [["inductor", "eager", "100", "80 (80%)", "2 (2%)", "8 (8%)", "10 (10%)"]]
@@ -67,21 +67,21 @@ def test_compiled_against_eager_has_a_table_of_its_own() -> None:
 
 
 def test_known_findings_are_apart_and_the_gravest_new_one_is_named_first() -> None:
-    divergences, failures, known = split(summary())
+    divergences, failures, known = split(campaign())
     assert [len(part) for part in (divergences, failures, known)] == [1, 1, 1]
-    looks = first_looks(summary())
+    looks = first_looks(campaign())
     assert looks[0].startswith("F-01  inductor: aten.") and looks[1].startswith("F-03  openvino: crash at compile")
 
 
 def test_what_was_not_decided_is_said() -> None:
-    lines = undecided(summary())
+    lines = undecided(campaign())
     assert any("tie-order 8" in line for line in lines)
     assert any("ill-conditioned (2)" in line for line in lines)
     assert "openvino has 5 variants still to run" in lines
 
 
 def test_the_page_cannot_be_broken_by_a_message() -> None:
-    page = campaign_markdown(summary())
+    page = campaign_markdown(campaign())
     assert "\\<b\\>" in page and "\\|" in page
     for title in ("What to look at first", "What ran", "What diverges", "What did not run", "Known already"):
         assert f"## {title}" in page
@@ -90,7 +90,7 @@ def test_the_page_cannot_be_broken_by_a_message() -> None:
 def test_progress_in_one_line() -> None:
     now = Snapshot("run", 10.0, 50, 100, 5.0, {"diverges": 2}, {"inductor": PlatformProgress(3, 9, 4.0)}, 7)
     assert progress_text(now) == ("50 of 100 variants, 5.0/s, 10 s left; 2 diverges; waiting: inductor 9, verdicts 7")
-    assert "2 diverges (1 kind of finding);" in progress_text(replace(now, kinds=1))
+    assert "2 diverges (1 kind of finding, 0 explained);" in progress_text(replace(now, kinds=1))
     assert progress_text(replace(now, paused="no space left\n  where x")) == "paused: no space left where x"
-    assert "2 of 9" in progress_text(replace(now, phase="triage", noted=(2, 9)))
+    assert "2 of 9" in progress_text(replace(now, phase="explain", noted=(2, 9)))
     assert "4 of 8 variants" in progress_text(replace(now, phase="relations", noted=(4, 8)))

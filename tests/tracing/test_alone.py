@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mindgap.program.case import Case
 from mindgap.program.graph import Ref
 from mindgap.records.verdict import Conclusion
-from mindgap.tracing import own
+from mindgap.tracing import alone
 from mindgap.tracing.examine import Examiner, Symptom
 from mindgap.tracing.extract import units
 from mindgap.tracing.trace import trace
@@ -40,14 +40,14 @@ def test_windows_hold_every_operator_once(sizes: list[int], most_units: int) -> 
 
     program = witness_of(function, torch.ones(64)).program
     parts = units(program)
-    found = list(own.windows(program, parts, most_units))
+    found = list(alone.windows(program, parts, most_units))
     assert [part for window in found for part in window] == list(parts)
     assert all(len(window) <= most_units for window in found)
 
 
 def test_a_program_of_thousands_of_operators_is_traced_in_windows(examiner: Examiner) -> None:
     witness, culprit = plant(long_witness(), "aten.tanh", "sign_lost")
-    assert len(list(own.windows(witness.graph, units(witness.graph)))) > 3
+    assert len(list(alone.windows(witness.graph, units(witness.graph)))) > 3
     found = examiner.examine(witness)
     assert found.verdict.conclusion is Conclusion.DIVERGES and isinstance(found.symptom, Symptom)
     traced = trace(examiner, witness, found.symptom)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mindgap.tracing.cause import Class, find_cause
+from mindgap.records.explanation import CauseKind
+from mindgap.tracing.cause import find_cause
 from mindgap.tracing.examine import Examiner
 from mindgap.tracing.readings import READINGS
 from tests.tracing.witnesses import plant, witness_of, writing
@@ -16,13 +17,15 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("fault", "values", "expected"),
     [
-        ("nan_dropped", [1.5, NAN], Class.EXCEPTIONAL),
-        ("in_bfloat16", [1.234567, 2.345678], Class.PRECISION),
-        ("sign_lost", [-1.5, -2.5], Class.IMPLEMENTATION),
-        ("tail_lost", [1.5, 2.5, 3.5], Class.IMPLEMENTATION),
+        ("nan_dropped", [1.5, NAN], CauseKind.EXCEPTIONAL),
+        ("in_bfloat16", [1.234567, 2.345678], CauseKind.PRECISION),
+        ("sign_lost", [-1.5, -2.5], CauseKind.IMPLEMENTATION),
+        ("tail_lost", [1.5, 2.5, 3.5], CauseKind.IMPLEMENTATION),
     ],
 )
-def test_planted_faults_get_their_class(examiner: Examiner, fault: str, values: list[float], expected: Class) -> None:
+def test_planted_faults_get_their_class(
+    examiner: Examiner, fault: str, values: list[float], expected: CauseKind
+) -> None:
     witness, _ = plant(witness_of(lambda x: x * 3, torch.tensor(values)), "aten.mul", fault)
     found = examiner.examine(witness)
     assert found.symptom is not None
@@ -34,7 +37,7 @@ def test_what_vanishes_with_copies_is_aliasing(examiner: Examiner) -> None:
     witness, _ = plant(witness_of(writing, torch.randn(3, 4)), "aten.select", "stale_view")
     found = examiner.examine(witness)
     assert found.symptom is not None
-    assert find_cause(examiner, witness, found, found.symptom, None).kind is Class.LAYOUT
+    assert find_cause(examiner, witness, found, found.symptom, None).kind is CauseKind.LAYOUT
 
 
 def test_a_failure_has_the_cause_of_the_wrong_value_before_it(examiner: Examiner) -> None:
@@ -45,7 +48,7 @@ def test_a_failure_has_the_cause_of_the_wrong_value_before_it(examiner: Examiner
     found = examiner.examine(witness)
     assert found.symptom is not None and not found.symptom.candidate_runs
     cause = find_cause(examiner, witness, found, found.symptom, None)
-    assert cause.kind is Class.PRECISION
+    assert cause.kind is CauseKind.PRECISION
     assert cause.remark == "computes in 8 bits, and aten.embedding.default fails because of that"
     assert "out of range" in cause.evidence[0]
 

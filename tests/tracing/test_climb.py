@@ -14,9 +14,10 @@ from mindgap.platforms.base import Platform
 from mindgap.platforms.ladder import Knob, Rung
 from mindgap.program.case import Case
 from mindgap.program.inputs import Inputs
+from mindgap.records.explanation import Layer
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Conclusion
-from mindgap.tracing.ladder import Climb, climb
+from mindgap.tracing.ladder import climb
 
 
 class Layered(Platform):
@@ -115,7 +116,7 @@ def resolve(name: str) -> PlatformSpec:
     return PlatformSpec(name, "somewhere:Else", env={"A": "1"})
 
 
-def climbed(found: str = DIFFERS, /, **answers: str) -> tuple[Climb, list[str]]:
+def climbed(found: str = DIFFERS, /, **answers: str) -> tuple[Layer, list[str]]:
     names = {"standard": "standard", "kernels": KERNELS, "some": SOME, "fusion": FUSION}
     examiner: Any = Examiner({names[name]: answer for name, answer in answers.items()})
     seen: Any = Examination(found)
@@ -126,20 +127,20 @@ def climbed(found: str = DIFFERS, /, **answers: str) -> tuple[Climb, list[str]]:
 
 def test_the_first_rung_that_differs_names_the_layer_and_nothing_more_is_run() -> None:
     found, asked = climbed(standard=DIFFERS)
-    assert (found.layer, found.cause, found.sentence) == ("exporter", "exporter semantics", "the export is wrong")
+    assert (found.name, found.cause, found.sentence) == ("exporter", "exporter semantics", "the export is wrong")
     assert asked == ["standard"] and found.rungs == (("standard", "differs"),) and not found.restoring
 
 
 def test_a_rung_that_agreed_is_a_workaround_and_is_not_run_again() -> None:
     found, asked = climbed(some=DIFFERS)
-    assert (found.layer, found.sentence) == ("optimiser", "level 1 brings it in")
+    assert (found.name, found.sentence) == ("optimiser", "level 1 brings it in")
     assert found.restoring == ("it runs without its optimiser",)
     assert asked == ["standard", KERNELS, SOME]
 
 
 def test_the_whole_runtime_is_not_run_again_and_every_knob_is_tried() -> None:
     found, asked = climbed(fusion=DIFFERS)
-    assert (found.layer, found.sentence) == ("optimiser", "level 2 brings it in")
+    assert (found.name, found.sentence) == ("optimiser", "level 2 brings it in")
     assert asked == ["standard", KERNELS, SOME, FUSION]
     assert dict(found.rungs) == {
         "standard": "agrees", "kernels": "agrees", "some": "agrees", "all": "differs", "fusion off": "differs",
@@ -148,7 +149,7 @@ def test_the_whole_runtime_is_not_run_again_and_every_knob_is_tried() -> None:
 
 def test_a_knob_of_another_layer_is_more_exact() -> None:
     found, _ = climbed()
-    assert (found.layer, found.cause) == ("fusion", "decomposition")
+    assert (found.name, found.cause) == ("fusion", "decomposition")
     assert found.sentence == "it comes from fusion: with fusion off it agrees"
     assert found.restoring == ("it runs without its optimiser", "it runs without fusion")
 
@@ -160,19 +161,19 @@ def test_a_knob_of_another_layer_is_more_exact() -> None:
 )  # fmt: skip
 def test_a_rung_without_an_answer_leaves_two_layers(answer: str, word: str) -> None:
     found, asked = climbed(standard=answer, kernels=DIFFERS, fusion=DIFFERS)
-    assert (found.layer, found.cause) == ("", "")
+    assert (found.name, found.cause) == ("", "")
     assert found.sentence == f"standard {word}, so exporter and kernels cannot be told apart"
     assert asked == ["standard", KERNELS, FUSION]
 
 
 def test_a_rung_above_that_agrees_settles_what_did_not_run_below() -> None:
     found, _ = climbed(standard=FAILS, some=DIFFERS)
-    assert found.layer == "optimiser"
+    assert found.name == "optimiser"
 
 
 def test_a_failure_has_a_layer_too() -> None:
     found, _ = climbed(FAILS, standard="rounding", kernels=FAILS)
-    assert found.layer == "kernels"
+    assert found.name == "kernels"
 
 
 def test_no_switch_helps() -> None:
@@ -188,12 +189,12 @@ def test_no_switch_helps() -> None:
     ("threads", "answer", "expected"),
     [
         (1, "agrees", None),
-        (2, "agrees", Climb("threads", "it comes from threads: with one thread it agrees", "instruction scheduling",
+        (2, "agrees", Layer("threads", "it comes from threads: with one thread it agrees", "instruction scheduling",
                             (("one thread", "agrees"),), ("it runs with one thread",))),
-        (2, DIFFERS, Climb("", "it differs with one thread as well", "", (("one thread", "differs"),))),
+        (2, DIFFERS, Layer("", "it differs with one thread as well", "", (("one thread", "differs"),))),
     ],
 )  # fmt: skip
-def test_several_threads(threads: int, answer: str, expected: Climb | None) -> None:
+def test_several_threads(threads: int, answer: str, expected: Layer | None) -> None:
     spec = PlatformSpec("threaded", f"{__name__}:Threaded", options={"threads": threads})
     examiner: Any = Examiner({repr({"threads": 1}): answer}, spec)
     seen: Any = Examination(DIFFERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -10,14 +11,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from mindgap.errors import UsageError
-from mindgap.platforms.names import parse_name
+from mindgap.platforms import registry
+from mindgap.platforms.registry import built_in
 from mindgap.records.variant import Intent
 
 BASELINE: Final = "eager"
 """Every other platform is compared with it; blame goes to whoever is farther from float64."""
-
-COMPILED: Final = ("inductor", "aot_eager")
-"""Runtimes that are torch.compile: each is also compared with eager of its own device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +70,11 @@ class Plan:
         )
 
 
+@functools.cache
 def eager_of(platform: str) -> str | None:
     """Eager on the device that a platform compiles for; None for one that is not torch.compile."""
-    name = parse_name(platform)
-    if name is None or name.runtime not in COMPILED:
-        return None
-    return f"{BASELINE}:{name.device}" if name.device else BASELINE
+    spec = built_in(platform)
+    return None if spec is None else registry.eager_of(spec)
 
 
 def with_baseline(platforms: Sequence[str]) -> tuple[str, ...]:

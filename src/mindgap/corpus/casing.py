@@ -17,6 +17,7 @@ from mindgap.errors import MindgapError
 from mindgap.execution.parcel import Parcel, make_parcel
 from mindgap.execution.tasks import Worker, task
 from mindgap.platforms.messages import first_cause
+from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
 from mindgap.program.graph import Program, digest
 from mindgap.records.source import Source
@@ -79,5 +80,5 @@ def _export(loaded: Loaded, seed: int) -> tuple[Program | None, dict[str, torch.
         return None, {}, "; ".join(filter(None, [error.what, error.where]))
     except Exception as error:
         sys.stderr.write(traceback.format_exc())
-        return None, {}, first_cause(error)
+        return None, {}, first_cause(error, TORCH)
     return program, dict(constants), ""

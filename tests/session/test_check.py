@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from mindgap.pipeline import import_paths
 from torch import nn
 
-import mindgap
 from mindgap.errors import ModelError, UsageError
-from mindgap.execution.pool import Pool
 from mindgap.platforms.config import load_config
 from mindgap.records.outcome import Ran
 from mindgap.records.verdict import Blame, Conclusion, Kind
+from mindgap.session.session import Session
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 PLANTED = """
 [platform.planted]
@@ -27,9 +25,18 @@ env = {{ PYTHONPATH = "{root}" }}
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Pool([*import_paths(), str(ROOT)]) as pool:
-        yield pool
+def session() -> Iterator[Session]:
+    with Session() as session:
+        yield session
+
+
+@pytest.fixture
+def planted(session: Session, tmp_path: Path) -> Iterator[Session]:
+    """The session with a platform that fails on request."""
+    (tmp_path / "mindgap.toml").write_text(PLANTED.format(root=ROOT))
+    before, session.config = session.config, load_config(tmp_path / "mindgap.toml")
+    yield session
+    session.config = before
 
 
 class Writes(nn.Module):
@@ -59,8 +66,8 @@ class NotPicklable(nn.Module):
         return self.scale(x)
 
 
-def test_a_live_module_runs_as_source_and_its_changed_input_is_compared(pool: Pool) -> None:
-    result = mindgap.check(Writes(), [torch.randn(2, 4)], on=["eager", "eager@scalar"], pool=pool)
+def test_a_live_module_runs_as_source_and_its_changed_input_is_compared(session: Session) -> None:
+    result = session.check(Writes(), [torch.randn(2, 4)], on=["eager", "eager@scalar"])
     outcome = result.platforms["eager@scalar"].outcome
     assert outcome.ran is Ran.SOURCE
     assert [item.name for item in outcome.outputs] == ["y[0]", "count", "input:x"]
@@ -68,30 +75,28 @@ def test_a_live_module_runs_as_source_and_its_changed_input_is_compared(pool: Po
     assert not result.differs
 
 
-def test_keyword_inputs_and_dtype_leave_the_callers_module_alone(pool: Pool) -> None:
+def test_keyword_inputs_and_dtype_leave_the_callers_module_alone(session: Session) -> None:
     model = Writes()
-    result = mindgap.check(model, {"x": torch.randn(2, 4)}, on=["eager@scalar"], dtype="bfloat16", pool=pool)
+    result = session.check(model, {"x": torch.randn(2, 4)}, on=["eager@scalar"], dtype="bfloat16")
     assert result.dtype == "bfloat16" and result.inputs == {"x": "bfloat16[2, 4]"}
     assert model.linear.weight.dtype is torch.float32
 
 
-def test_a_module_that_cannot_travel_runs_as_program(pool: Pool) -> None:
-    result = mindgap.check(NotPicklable(), [torch.ones(3)], on=["eager@scalar"], pool=pool)
+def test_a_module_that_cannot_travel_runs_as_program(session: Session) -> None:
+    result = session.check(NotPicklable(), [torch.ones(3)], on=["eager@scalar"])
     assert result.platforms["eager@scalar"].outcome.ran is Ran.PROGRAM
 
 
-def test_both_refusing_is_agreement(pool: Pool) -> None:
-    result = mindgap.check(Refuses(), [-torch.ones(3)], on=["eager@scalar"], pool=pool)
+def test_both_refusing_is_agreement(session: Session) -> None:
+    result = session.check(Refuses(), [-torch.ones(3)], on=["eager@scalar"])
     assert result.eager.status.value == "rejected"
     assert result.platforms["eager@scalar"].verdict.conclusion is Conclusion.AGREES
 
 
-def test_a_crashing_platform_fails_and_the_others_are_judged(pool: Pool, tmp_path: Path) -> None:
-    (tmp_path / "mindgap.toml").write_text(PLANTED.format(root=ROOT))
-    config = load_config(tmp_path / "mindgap.toml")
+def test_a_crashing_platform_fails_and_the_others_are_judged(planted: Session) -> None:
     segfault = NotPicklable()
     type(segfault).__name__ = "segfault"
-    result = mindgap.check(segfault, [torch.ones(3)], on=["planted", "eager@scalar"], config=config, pool=pool)
+    result = planted.check(segfault, [torch.ones(3)], on=["planted", "eager@scalar"])
     type(segfault).__name__ = "NotPicklable"
     assert result.platforms["planted"].verdict.conclusion is Conclusion.FAILED
     assert "SIGSEGV" in result.platforms["planted"].outcome.message
@@ -99,21 +104,19 @@ def test_a_crashing_platform_fails_and_the_others_are_judged(pool: Pool, tmp_pat
     assert result.differs
 
 
-def test_a_missing_output_is_a_divergence(pool: Pool, tmp_path: Path) -> None:
-    (tmp_path / "mindgap.toml").write_text(PLANTED.format(root=ROOT))
-    config = load_config(tmp_path / "mindgap.toml")
+def test_a_missing_output_is_a_divergence(planted: Session) -> None:
     model = NotPicklable()
     type(model).__name__ = "too-few"
-    result = mindgap.check(model, [torch.ones(3)], on=["planted"], config=config, pool=pool)
+    result = planted.check(model, [torch.ones(3)], on=["planted"])
     type(model).__name__ = "NotPicklable"
     verdict = result.platforms["planted"].verdict
     assert (verdict.conclusion, verdict.kind, verdict.blame) == (Conclusion.DIVERGES, Kind.SHAPE, Blame.CANDIDATE)
 
 
-def test_inputs_are_needed_and_must_fit(pool: Pool) -> None:
+def test_inputs_are_needed_and_must_fit(session: Session) -> None:
     with pytest.raises(ModelError, match="needs inputs"):
-        mindgap.check(Writes(), pool=pool)
+        session.check(Writes())
     with pytest.raises(ModelError, match="do not fit"):
-        mindgap.check(Writes(), [torch.ones(1), torch.ones(1)], on=["eager"], pool=pool)
+        session.check(Writes(), [torch.ones(1), torch.ones(1)], on=["eager"])
     with pytest.raises(UsageError, match="from a file"):
-        mindgap.check("timm:resnet18", [torch.ones(1)], on=["eager"], pool=pool)
+        session.check("timm:resnet18", [torch.ones(1)], on=["eager"])

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from mindgap.campaign.metamorphic import ALONE, EQUIVALENT, NEIGHBOURS, PERMUTED, batch_size, relations
-from mindgap.execution.serve_stream import described
 
 from mindgap.campaign.hunt import hunt
-from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
+from mindgap.campaign.reader import open_ledger
+from mindgap.campaign.relations import ALONE, EQUIVALENT, NEIGHBOURS, PERMUTED, batch_size, relations
 from mindgap.campaign.stream import MadeHere, numbered
 from mindgap.platforms.config import Config
 from mindgap.program.codec import decode
@@ -21,6 +20,7 @@ from mindgap.program.made import Made, recreate
 from mindgap.records.platform import Limits, PlatformSpec
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent, Provenance
+from mindgap.variants.streaming import described
 from mindgap.variants.synthesis import Variant
 from tests.campaign.programs import ROOT
 
@@ -59,7 +59,7 @@ def variant(program: Program, intent: Intent = Intent.VALID) -> Variant:
 def test_derived_programs_give_the_rows_that_they_should() -> None:
     assert batch_size(batched()) == 3
     original = outputs(batched())
-    found = dict(relations(numbered(0, described(variant(batched()))), None))
+    found = dict(relations(numbered(described(variant(batched()))), None))
     assert set(found) == {PERMUTED, NEIGHBOURS, ALONE}
     for program, relation in found.values():
         assert torch.equal(outputs(program)[list(relation.of)], original[list(relation.take)])
@@ -67,11 +67,11 @@ def test_derived_programs_give_the_rows_that_they_should() -> None:
 
 
 def test_an_equivalent_variant_is_held_against_its_base() -> None:
-    found = dict(relations(numbered(0, described(variant(batched(), Intent.EQUIVALENT))), batched("aten.cos.default")))
+    found = dict(relations(numbered(described(variant(batched(), Intent.EQUIVALENT))), batched("aten.cos.default")))
     program, relation = found[EQUIVALENT]
     assert decode(relation.original.program).nodes[0].op == "aten.cos.default"
     assert program.nodes[0].op == "aten.sin.default" and not relation.take
-    assert not list(relations(numbered(0, described(variant(batched(), Intent.INVALID))), None))
+    assert not list(relations(numbered(described(variant(batched(), Intent.INVALID))), None))
 
 
 def test_a_platform_that_contradicts_itself_is_found_and_others_stay_silent(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_a_platform_that_contradicts_itself_is_found_and_others_stay_silent(tmp_
     plan = Plan(("eager", "crooked"), 3, metamorphic_share=1.0)
     config = Config({"crooked": spec}, Limits(), None)
     ending = hunt(tmp_path, plan, config=config, numbering=MadeHere(stream, "", bases), jobs=1)
-    with Ledger(tmp_path) as ledger:
-        rows = ledger.data.execute(
+    with open_ledger(tmp_path) as data:
+        rows = data.execute(
             "SELECT program, f.name, oracle, conclusion FROM relations JOIN platforms f ON f.id = platform"
         ).fetchall()
     eager = {(program, oracle): word for program, name, oracle, word in rows if name == "eager"}
@@ -96,4 +96,4 @@ def test_a_platform_that_contradicts_itself_is_found_and_others_stay_silent(tmp_
     assert (2, EQUIVALENT) in eager
     crooked = {(program, oracle): word for program, name, oracle, word in rows if name == "crooked"}
     assert crooked[0, PERMUTED] == "diverges"
-    assert [f for f in ending.summary.findings if f.category == "metamorphic" and f.platforms == ("crooked",)]
+    assert [f for f in ending.campaign.findings if f.category == "metamorphic" and f.platforms == ("crooked",)]

@@ -5,32 +5,30 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from mindgap.execution.batch import Job, Question, Trial, digest_of, verdict_from, verdict_message
-from mindgap.execution.careful import Careful
-from mindgap.execution.serve_batch import Weights
 
-from mindgap.errors import CorruptProgram
+from mindgap.errors import CorruptProgram, NoSpace
+from mindgap.execution.arena import digest_of, opened
+from mindgap.execution.batches import BatchWorker
+from mindgap.execution.parcel import Constants, Parcel
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
+from mindgap.platforms.running import RunCases, died, run_cases
 from mindgap.program.codec import encode
 from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest
 from mindgap.program.made import Made
-from mindgap.records.outcome import Stage, Status
+from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor, TensorMeta
-from mindgap.records.verdict import Conclusion, Kind, Verdict
 from tests.execution.test_pool import META, planted
 
 
-def job(name: str) -> Job:
+def parcel(name: str) -> Parcel:
     nodes = (Node(1, "aten.mul.Tensor", (Ref(0), 2), {}, META),)
     example = (Made(0, "x", -1.0, 1.0),)
-    return Job(encode(Program(name, (Input(0, "x", META),), (), nodes, Ref(1), example)))
+    return Parcel(encode(Program(name, (Input(0, "x", META),), (), nodes, Ref(1), example)))
 
 
 @pytest.fixture(scope="module")
@@ -39,29 +37,33 @@ def pool() -> Iterator[Pool]:
         yield pool
 
 
-def work(pool: Pool, names: Sequence[str]) -> dict[str, Trial]:
+def refuse(reason: NoSpace) -> None:
+    raise reason
+
+
+def work(pool: Pool, names: Sequence[str]) -> dict[str, Outcome]:
     """Every program on the planted platform, by name."""
-    found: dict[str, Trial] = {}
-    jobs = [job(name) for name in names]
+    found: dict[str, Outcome] = {}
+    cases = [parcel(name) for name in names]
 
-    def request(numbers: Sequence[int]) -> dict[str, Any]:
-        files = [str(pool.scratch.new_file("outputs")) for _ in numbers]
-        return {"do": "batch", "jobs": [asdict(jobs[n]) for n in numbers], "files": files, "runs": 2}
+    def request(numbers: Sequence[int]) -> RunCases:
+        files = tuple(str(pool.scratch.new_file("outputs")) for _ in numbers)
+        return RunCases(tuple(cases[n] for n in numbers), files, runs=2)
 
-    def accept(number: int, result: dict[str, Any], alone: bool) -> bool:
-        found[names[number]] = Trial.from_message({"platform": "planted", **result})
+    def accept(number: int, outcome: Outcome, alone: bool) -> bool:
+        found[names[number]] = outcome
         return True
 
-    def died(number: int, death: Death) -> None:
-        found[names[number]] = Trial.died("planted", death)
+    def on_death(number: int, death: Death) -> None:
+        found[names[number]] = died("planted", death)
 
-    Careful(pool, planted()).work(len(jobs), request, accept, died)
+    BatchWorker(pool, planted(), run_cases, on_pause=refuse).work(len(cases), request, accept, on_death)
     return found
 
 
 def test_the_guilty_one_is_blamed_and_the_others_run(pool: Pool) -> None:
     found = work(pool, ["first", "segfault", "second", "raise", "third"])
-    assert {name: trial.status for name, trial in found.items()} == {
+    assert {name: outcome.status for name, outcome in found.items()} == {
         "first": Status.OK,
         "segfault": Status.CRASH,
         "second": Status.OK,
@@ -70,15 +72,14 @@ def test_the_guilty_one_is_blamed_and_the_others_run(pool: Pool) -> None:
     }
     assert found["segfault"].stage is Stage.RUN and "SIGSEGV" in found["segfault"].message
     assert found["first"].digest == found["third"].digest and found["first"].stable is True
-    outputs = found["first"].outcome().outputs
-    assert digest_of(outputs) == found["first"].digest
+    assert digest_of(opened(found["first"]).outputs) == found["first"].digest
 
 
 def test_a_worker_that_somebody_kills_costs_nothing(pool: Pool) -> None:
     assert work(pool, ["first"])["first"].ok
     os.kill(pool._workers["planted"]._process.pid, signal.SIGKILL)
     found = work(pool, ["second", "third"])
-    assert all(trial.ok for trial in found.values()), found
+    assert all(outcome.ok for outcome in found.values()), found
 
 
 def test_digests_are_the_same_exactly_for_the_same_outputs() -> None:
@@ -94,19 +95,11 @@ def test_digests_are_the_same_exactly_for_the_same_outputs() -> None:
     assert len({digest_of(item) for item in [one, *others]}) == 6
 
 
-def test_messages_lose_nothing() -> None:
-    verdict = Verdict("x", Conclusion.DIVERGES, "words", Kind.VALUE, error_over_bound=float("inf"))
-    assert verdict_from(verdict_message(verdict)) == verdict
-    trial = Trial("x", Status.OK, Stage.RUN, digest="aa", stable=False)
-    question = Question(job("first"), trial, (trial,))
-    assert Question.from_message(question.to_message()) == question
-
-
 def test_weights_are_made_once_read_where_no_seed_gives_them_and_always_checked(tmp_path: Path) -> None:
     tensor = torch.arange(4.0)
     constant = Constant(2, "w", TensorMeta.of(tensor), digest(tensor))
     program = Program("p", (), (constant,), (), Ref(2))
-    weights = Weights()
+    weights = Constants()
     with pytest.raises(CorruptProgram, match="missing"):
         weights.of(program, str(tmp_path))
     (tmp_path / constant.digest).write_bytes(torch.ones(4).numpy().tobytes())
@@ -119,7 +112,7 @@ def test_weights_are_made_once_read_where_no_seed_gives_them_and_always_checked(
 
 
 def test_weights_that_do_not_fit_are_made_again() -> None:
-    weights = Weights(room=20)
+    weights = Constants(room=20)
     made = [Made(seed, "w", -1.0, 1.0) for seed in range(3)]
     from mindgap.program.made import recreate
 
