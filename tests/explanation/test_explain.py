@@ -12,11 +12,15 @@ import pytest
 import torch
 
 from mindgap.campaign.ledger import Ledger
-from mindgap.campaign.reader import finding_ids
+from mindgap.campaign.plan import Plan
+from mindgap.campaign.reader import finding_ids, findings_of, read
+from mindgap.campaign.triage import new_ids
 from mindgap.errors import MindgapError
 from mindgap.platforms.config import load_config
 from mindgap.program.codec import encode
+from mindgap.records.explanation import CauseKind
 from mindgap.report.explain import explanation_document, explanation_lines
+from mindgap.session.session import Session
 from tests.tracing.witnesses import plant, witness_of
 
 PLATFORMS = """
