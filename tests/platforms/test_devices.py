@@ -184,7 +184,7 @@ def test_a_dtype_that_the_device_lacks_is_unsupported_before_anything_runs(sourc
     as_input = task_of(lambda x: x + 1, [torch.ones(2, dtype=torch.float64)], source=source, names=["x"])
     done = run_on(StandInEager(SPEC), as_input)
     assert (done.status, done.clock.current) == (Status.UNSUPPORTED, Stage.LOAD)
-    assert done.message == "cpu has no float64, which x is made of"
+    assert done.message == "cpu has no float64, the dtype of x"
     as_weight = task_of(nn.Linear(2, 2).double(), [torch.ones(1, 2)], source=True)
     assert "weight" in run_on(StandInEager(SPEC), as_weight).message
 
@@ -242,6 +242,6 @@ def test_what_the_compiler_of_a_device_needs(monkeypatch: pytest.MonkeyPatch) ->
     needs = Device("x", "cpu", install="", compiler_package="no_such_package")
     assert missing_compiler(Placement(needs, torch.device("cpu"))) == "no_such_package is not installed"
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert missing_compiler(Placement()) == "there is no C++ compiler: no-such-compiler is not found"
+    assert missing_compiler(Placement()) == "no C++ compiler: no-such-compiler not found"
     probe = load_adapter(resolve("inductor")).probe()
     assert not probe.available and "C++ compiler" in probe.reason

@@ -104,6 +104,14 @@ def test_a_switch_of_inductor_reaches_it_and_an_unknown_one_is_refused(pool: Poo
     assert "inductor has no switch cpp.no_such_switch" in refused.message
 
 
+def test_this_torch_has_every_switch_that_a_knob_uses() -> None:
+    from torch._inductor import config
+
+    missing = object()
+    for name, options in knobs_of("inductor").items():
+        assert all(getattr(config, switch, missing) is not missing for switch in options["inductor"]), name
+
+
 def test_compiled_platforms_are_compared_with_eager_of_their_device() -> None:
     assert [eager_of(resolve(name)) for name in ("inductor", "aot_eager", "inductor:cuda:1")] == [
         "eager",

@@ -31,7 +31,6 @@ from tests.platforms.running import task_of
 TOY = r'''
 """A runtime that multiplies in fixed point when it optimises, and that has no tanh."""
 
-
 from mindgap.platforms.base import Platform, Prepared, Profile
 from mindgap.platforms.ladder import Knob, Rung
 from mindgap.platforms.messages import MessageRules

@@ -105,7 +105,7 @@ def test_other_packages_offer_platforms_and_broken_ones_stay_listed(monkeypatch:
         assert specs["offered"].adapter == f"{__name__}:Offered"
         assert "offered@nomkldnn" in specs
         assert specs["broken"].summary == "cannot be imported: No module named 'no_such_package'"
-        assert "is no Platform" in specs["mistaken"].summary
+        assert "is not a Platform" in specs["mistaken"].summary
         with pytest.raises(PlatformUnavailable):
             load_adapter(resolve("broken"))
     finally:

@@ -75,7 +75,7 @@ class ExportedRun(Prepared):
         results = self._infer(given)
         expected = self._export.results
         if len(results) != len(expected):
-            raise StageFailure(Status.ERROR, f"{len(results)} outputs came back, {len(expected)} were asked for")
+            raise StageFailure(Status.ERROR, f"the runtime returned {len(results)} outputs instead of {len(expected)}")
         restored = [as_expected(result, fake) for result, fake in zip(results, expected)]
         program = self._export.program
         names = returned(program)
@@ -104,12 +104,12 @@ def as_expected(result: torch.Tensor, fake: torch.Tensor) -> torch.Tensor:
 
 
 def by_placeholder(export: Export, names: Sequence[Sequence[str]]) -> list[int]:
-    """For each input of a converted model, with the names it goes by, the place of the program's input."""
-    places = {name: index for index, name in enumerate(export.placeholders)}
+    """For each input of a converted model, with the names it goes by, the index of the program's input."""
+    indices = {name: index for index, name in enumerate(export.placeholders)}
     found = []
     for position, known_as in enumerate(names):
-        hits = [places[name] for name in known_as if name in places]
-        if not hits and len(names) == len(places):
+        hits = [indices[name] for name in known_as if name in indices]
+        if not hits and len(names) == len(indices):
             hits = [position]
         if not hits:
             raise StageFailure(Status.ERROR, f"the converted model takes an unknown input: {', '.join(known_as)}")

@@ -60,7 +60,7 @@ class OpenVino(Platform):
             core = openvino.Core()
             version = openvino.__version__.split("-")[0]
             if not any(found.split(".")[0] == self.device.split(".")[0] for found in core.available_devices):
-                return Probe(False, version, reason=f"OpenVINO finds no {self.device} device here")
+                return Probe(False, version, reason=f"OpenVINO finds no {self.device} device")
             name = str(core.get_property(self.device, "FULL_DEVICE_NAME"))
             return Probe(True, version, name, working(ELEMENT_TYPES, lambda dtype: self.adds(core, dtype)))
 
@@ -73,10 +73,10 @@ class OpenVino(Platform):
             model = openvino.convert_model(exported.exported)
         with clock(Stage.COMPILE):
             compiled = openvino.Core().compile_model(model, self.device, self.properties)
-            places = by_placeholder(exported, [sorted(port.names) for port in compiled.inputs])
+            indices = by_placeholder(exported, [sorted(port.names) for port in compiled.inputs])
 
         def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-            return _run(compiled, [tensors[place] for place in places])
+            return _run(compiled, [tensors[index] for index in indices])
 
         return ExportedRun(case, exported, infer)
 

@@ -161,7 +161,7 @@ def _broken_entry_points() -> tuple[PlatformSpec, ...]:
     for point in entry_points(group=ENTRY_POINTS):
         try:
             cls = point.load()
-            reason = "" if inspect.isclass(cls) and issubclass(cls, Platform) else f"{point.value} is no Platform"
+            reason = "" if inspect.isclass(cls) and issubclass(cls, Platform) else f"{point.value} is not a Platform"
         except Exception as error:
             reason = first_cause(error)
         if reason:

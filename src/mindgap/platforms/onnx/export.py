@@ -20,7 +20,7 @@ from mindgap.records.tensors import DTYPES
 INSTALL: Final = "pip install 'mindgap[onnx]'"
 
 PACKAGES: Final = ("onnx", "onnxscript")
-"""Distributions that torch's exporter is made of, besides torch."""
+"""Distributions that torch's exporter needs besides torch."""
 
 REFERENCE: Final = Rung(
     "onnx-reference",
@@ -62,12 +62,12 @@ class OnnxModel:
     """Where such a model was saved, weights beside it."""
     directory: tempfile.TemporaryDirectory[str] | None
     input_names: tuple[str, ...]
-    places: tuple[int, ...]
-    """For each input of the model, the place of the program's input."""
+    indices: tuple[int, ...]
+    """For each input of the model, the index of the program's input."""
 
     def feeds(self, tensors: list[torch.Tensor]) -> dict[str, torch.Tensor]:
         """Input tensors by their name in the model; complex numbers as pairs of real ones."""
-        return {name: _as_real(tensors[place]) for name, place in zip(self.input_names, self.places)}
+        return {name: _as_real(tensors[index]) for name, index in zip(self.input_names, self.indices)}
 
 
 def require_exporter() -> None:
@@ -85,13 +85,13 @@ def export_onnx(case: Case, clock: StageClock) -> OnnxModel:
         assert converted is not None  # with dynamo=True the exporter returns a program
         size = sum(tensor.numel() * tensor.element_size() for tensor in case.constants.values())
         names = tuple(str(value.name) for value in converted.model.graph.inputs)
-        places = by_placeholder(exported, [(name, name.removesuffix("_orig")) for name in names])
+        indices = by_placeholder(exported, [(name, name.removesuffix("_orig")) for name in names])
         if size < PROTOBUF_LIMIT_BYTES:
-            return OnnxModel(exported, converted.model_proto, None, None, names, tuple(places))
+            return OnnxModel(exported, converted.model_proto, None, None, names, tuple(indices))
         directory = tempfile.TemporaryDirectory(prefix="mindgap-onnx-")
         path = Path(directory.name) / "model.onnx"
         converted.save(str(path), external_data=True)
-        return OnnxModel(exported, None, path, directory, names, tuple(places))
+        return OnnxModel(exported, None, path, directory, names, tuple(indices))
 
 
 def add_model(dtype: str) -> Any:

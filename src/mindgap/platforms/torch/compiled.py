@@ -189,7 +189,7 @@ def missing_compiler(placement: Placement) -> str:
     default = {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++")
     command = os.environ.get("CXX", default)
     if placement.device is None and shutil.which(command) is None:
-        return f"there is no C++ compiler: {command} is not found"
+        return f"no C++ compiler: {command} not found"
     return ""
 
 
@@ -233,7 +233,7 @@ def what_was_compiled() -> str:
     breaks = counters["graph_break"] or counters["unimplemented"]
     reasons = list(dict.fromkeys(str(reason).strip().splitlines()[0] for reason in breaks))
     if not graphs:
-        reason = "; ".join(reasons) or "it holds no operator that could be compiled"
+        reason = "; ".join(reasons) or "it has no operator to compile"
         raise StageFailure(Status.UNSUPPORTED, f"not compiled: {reason}")
     if not breaks:
         return ""

@@ -79,7 +79,7 @@ class Device:
         if DTYPE_NAMES.get(dtype) in self.lacks:
             raise StageFailure(
                 Status.UNSUPPORTED,
-                f"{self.torch_device} has no {DTYPE_NAMES[dtype]}, which {name} is made of",
+                f"{self.torch_device} has no {DTYPE_NAMES[dtype]}, the dtype of {name}",
             )
 
 

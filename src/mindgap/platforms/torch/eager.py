@@ -77,7 +77,7 @@ def probe_device(platform: TorchPlatform) -> Probe:
     kind = placement.kind
     version = " ".join(filter(None, [torch.__version__, kind.stack()]))
     if not kind.is_available():
-        return Probe(False, version, reason=f"torch {torch.__version__} finds no {kind.torch_device} device here")
+        return Probe(False, version, reason=f"torch {torch.__version__} finds no {kind.torch_device} device")
     dtypes = working([name for name in DTYPES if name not in kind.lacks], lambda name: _adds(name, placement))
     name = f"CPU {torch.backends.cpu.get_cpu_capability()}" if placement.device is None else kind.name()
     return Probe(True, version, name, dtypes)
