@@ -24,6 +24,9 @@ SCAN_PER_ULP: Final = 4 * THRESHOLD
 """A running sum of n terms has one accumulator, and equal terms make it err the same way at every step: by half a unit
 of a value that grows to the last one, n / 4 units at most. So much is allowed in all."""
 
+SUMS: Final = ("sum", "mean")
+DISTANCES: Final = ("cdist", "_cdist_forward", "_euclidean_dist")
+BY_SIZE: Final = ("gelu", "mish", "tanhshrink")
 MANY: Final = 4096
 """Elements from which speed counts more than the sign of a zero."""
 
@@ -69,8 +72,8 @@ class _Plan:
         positions = tuple(_noisy_positions(call))
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
-        simple = simple and not call.inplace
-        return cls(kind, call.inplace, growth(call), positions, adds=known.adds, simple=simple)
+        simple = simple and not (call.inplace or call.name in DISTANCES)
+        return cls(kind, call.inplace, growth(call), positions, adds=call.name in SUMS, simple=simple)
 
 
 _PLANS: Final[dict[Any, _Plan]] = {}
@@ -178,6 +181,8 @@ class Noise:
             self._disturb_sum(call, result, plan.amplitude)
         else:
             result = call.function(*self._noisy_arguments(call, plan), **call.kwargs)
+        if call.name in DISTANCES and _takes_products(call):
+            self._disturb_distance(call, result)
         self._disturb(call, result, plan)
         return result
 
@@ -256,6 +261,24 @@ class Noise:
         if masks is not None and masks[0] is not None:
             noise = noise.masked_fill(masks[0], 0.0)
         value.copy_(torch.where(noise == 0, value, value + noise))  # adding 0.0 would lose the sign of -0.0
+
+    def _disturb_distance(self, call: Call, result: torch.Tensor) -> None:
+        """The error of |x|^2 + |y|^2 - 2xy follows the norms, not the distance; where it is negative eager gives 0, so
+        that noise on the arguments often does not show."""
+        first, second = call.args[0].to(torch.float64), call.args[1].to(torch.float64)
+        norms = first.square().sum(-1).unsqueeze(-1) + second.square().sum(-1).unsqueeze(-2)
+        noise = self.pool.perturbed(norms.to(result.dtype)).to(torch.float64) - norms
+        result.copy_((result.to(torch.float64).square() + noise).abs().sqrt())
+
+
+def _takes_products(call: Call) -> bool:
+    """Whether eager computes distances as |x|^2 + |y|^2 - 2xy; torch.cdist documents `compute_mode` and the 25."""
+    if call.name == "_euclidean_dist":
+        return True
+    if call.argument(2, "p", 2.0) != 2:
+        return False
+    mode = call.argument(3, "compute_mode") or 0
+    return mode == 1 or (mode == 0 and max(call.args[0].shape[-2], call.args[1].shape[-2]) > 25)
 
 
 def growth(call: Call) -> int:
