@@ -56,6 +56,7 @@ class Traits:
     terms: Terms = Terms.ONE
     adds: bool = False  # a plain sum or mean
     scans: bool = False  # a running sum: computed one term after the other almost everywhere
+    distance: bool = False  # it may be computed as |x|^2 + |y|^2 - 2xy
     interpolates: bool = False  # it computes places in its first argument
     casts: bool = False  # it rounds only when it makes a type narrower
     drops: bool = False  # it returns its first argument when its third, `train`, is False

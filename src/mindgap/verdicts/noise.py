@@ -24,9 +24,6 @@ SCAN_PER_ULP: Final = 4 * THRESHOLD
 """A running sum of n terms has one accumulator, and equal terms make it err the same way at every step: by half a unit
 of a value that grows to the last one, n / 4 units at most. So much is allowed in all."""
 
-SUMS: Final = ("sum", "mean")
-DISTANCES: Final = ("cdist", "_cdist_forward", "_euclidean_dist")
-BY_SIZE: Final = ("gelu", "mish", "tanhshrink")
 MANY: Final = 4096
 """Elements from which speed counts more than the sign of a zero."""
 
@@ -72,8 +69,8 @@ class _Plan:
         positions = tuple(_noisy_positions(call))
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
-        simple = simple and not (call.inplace or call.name in DISTANCES)
-        return cls(kind, call.inplace, growth(call), positions, adds=call.name in SUMS, simple=simple)
+        simple = simple and not (call.inplace or known.distance)
+        return cls(kind, call.inplace, growth(call), positions, adds=known.adds, simple=simple)
 
 
 _PLANS: Final[dict[Any, _Plan]] = {}
@@ -181,7 +178,7 @@ class Noise:
             self._disturb_sum(call, result, plan.amplitude)
         else:
             result = call.function(*self._noisy_arguments(call, plan), **call.kwargs)
-        if call.name in DISTANCES and _takes_products(call):
+        if traits(call.op).distance and _takes_products(call):
             self._disturb_distance(call, result)
         self._disturb(call, result, plan)
         return result
