@@ -245,7 +245,7 @@ class _Tally:
         trusted = known is not None and known.reference is not None and not known.distrust
         if wrong and known is None:
             return self._filled(base, Conclusion.UNJUDGED, why="there is no reference to judge by")
-        if known is not None and known.condition > ILL and not self._is_garbled(known) and self._moved_far():
+        if known is not None and known.condition > ILL and self._may_be_rounding(known):
             why = f"it is ill-conditioned: rounding alone moves it by {100 * min(known.condition, 10):.0f}%"
             why += f", most of it in {known.amplifier}" if known.amplifier else ""
             return self._filled(base, Conclusion.UNJUDGED, why=why)
@@ -263,12 +263,17 @@ class _Tally:
             return self._filled(base, Conclusion.HAZARD, rule=INTERMEDIATE_PRECISION, why=why)
         return self._filled(base, Conclusion.ROUNDING)
 
-    def _is_garbled(self, known: Surveyed) -> bool:
-        """Whether NaN or Inf stands where no noise made one, and rounding leaves something of the output to know."""
-        return self.nonfinite and known.flips is None and known.condition < 1
+    def _may_be_rounding(self, known: Surveyed) -> bool:
+        """Whether an ill-conditioned output differs by a part that matters, and in a way that rounding may bring about.
+
+        NaN or Inf where no noise run made one is not rounding, as long as noise leaves something of the output.
+        """
+        if self.nonfinite:
+            return known.flips is not None or known.condition >= 1
+        return self._moved_far()
 
     def _moved_far(self) -> bool:
-        """Whether candidate and eager differ, in norm, by a part of the output that matters; NaN and Inf apart."""
+        """Whether candidate and eager differ, in norm, by a part of the output that matters."""
         apart = size = 0.0
         for low in range(0, len(_flat(self.eager)), CHUNK):
             first, second = (_flat(t)[low : low + CHUNK].to(torch.float64) for t in (self.eager, self.candidate))
