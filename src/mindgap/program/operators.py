@@ -226,6 +226,7 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(operands=_FIRST, terms=Terms.SEQUENCE), "lstm gru rnn_tanh rnn_relu"),
     # Rounding inside, over all arguments
     (Traits(terms=Terms.SEQUENCE), "scaled_dot_product_attention"),
+    (Traits(distance=True), "cdist _cdist_forward _euclidean_dist"),
     (Traits(interpolates=True, grows=True), """upsample_linear1d upsample_bilinear2d upsample_bicubic2d
         upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa grid_sampler
         grid_sampler_2d grid_sampler_3d affine_grid_generator roi_align roi_pool"""),
