@@ -12,11 +12,9 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mindgap.campaign.hunt import Ending, hunt
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
@@ -32,22 +30,16 @@ from tests.campaign.planted import PLANTED
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(directory: Path, plan: Plan | None, **details: Any) -> Ending:
-    """A campaign of tiny programs, without explanations unless they are asked for."""
-    given = {"config": programs.config(), "numbering": programs.numbering(), "jobs": 1, "explain_s": 0.0}
-    return hunt(directory, plan, **{**given, **details})
-
-
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A campaign against a platform that computes tanh wrongly."""
     directory = tmp_path_factory.mktemp("planted")
-    run(directory, programs.plan("wrong"))
+    programs.run(directory, programs.plan("wrong"))
     return directory
 
 
 def test_a_planted_fault_becomes_one_finding_with_its_operator_and_cause(tmp_path: Path) -> None:
-    campaign = run(tmp_path, programs.plan("wrong"), explain_s=300.0).campaign
+    campaign = programs.run(tmp_path, programs.plan("wrong"), explain_s=300.0).campaign
     guilty = [
         number
         for number, variant in zip(range(24), programs.variants())
@@ -72,7 +64,7 @@ def test_programs_are_kept_only_where_somebody_will_look(planted: Path) -> None:
 
 
 def test_the_same_plan_gives_the_same_ledger(planted: Path, tmp_path: Path) -> None:
-    run(tmp_path / "a", programs.plan("wrong"), jobs=2)
+    programs.run(tmp_path / "a", programs.plan("wrong"), jobs=2)
     assert_same(planted, tmp_path / "a")
 
 
@@ -87,7 +79,7 @@ def test_a_campaign_in_parts_equals_one_in_a_piece(planted: Path, tmp_path: Path
             if now.finished >= limit and now.phase != "explain":
                 raise KeyboardInterrupt
 
-        ending = run(directory, given, numbering=slowly, watch=watch)
+        ending = programs.run(directory, given, numbering=slowly, watch=watch)
         assert ending.complete or limit < 99
         given = None
     assert_same(planted, directory)
@@ -95,7 +87,7 @@ def test_a_campaign_in_parts_equals_one_in_a_piece(planted: Path, tmp_path: Path
 
 def test_a_platform_that_joins_by_sample_sees_the_same_part_every_time(tmp_path: Path) -> None:
     given = programs.plan("wrong", shares={"wrong": 0.5})
-    ending = run(tmp_path / "a", given)
+    ending = programs.run(tmp_path / "a", given)
     wrong = next(item for item in ending.campaign.platforms if item.name == "wrong")
     assert 0 < wrong.done == wrong.due < 24
     assert ending.campaign.platforms[0].done == 24
@@ -109,7 +101,7 @@ def test_a_slow_platform_falls_behind_and_is_served_later(
     phases = set()
     settings = programs.config()
     slow = replace(settings.platforms["wrong"], adapter="tests.campaign.planted:Slow")
-    ending = run(
+    ending = programs.run(
         tmp_path,
         programs.plan("wrong"),
         config=replace(settings, platforms={"wrong": slow}),
@@ -125,7 +117,7 @@ def test_a_compiler_is_also_compared_with_eager_of_its_own_device(tmp_path: Path
     settings = programs.config()
     wrong = settings.platforms["wrong"]
     devices = {name: replace(wrong, name=name) for name in ("eager:cuda", "inductor:cuda")}
-    ending = run(tmp_path, programs.plan(*devices, count=12), config=replace(settings, platforms=devices))
+    ending = programs.run(tmp_path, programs.plan(*devices, count=12), config=replace(settings, platforms=devices))
     compiler = next(item for item in ending.campaign.platforms if item.name == "inductor:cuda")
     assert compiler.conclusions["diverges"] > 0
     assert compiler.against_eager == {"agrees": 12}
@@ -133,11 +125,11 @@ def test_a_compiler_is_also_compared_with_eager_of_its_own_device(tmp_path: Path
 
 def test_another_plan_is_refused_and_a_missing_campaign_is_said(planted: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="another plan"):
-        run(planted, programs.plan("wrong", count=25))
+        programs.run(planted, programs.plan("wrong", count=25))
     with pytest.raises(UsageError, match="no campaign"):
-        run(tmp_path / "none", None)
+        programs.run(tmp_path / "none", None)
     with Ledger(planted), pytest.raises(UsageError, match="another campaign is writing"):
-        run(planted, None)
+        programs.run(planted, None)
 
 
 CAMPAIGN = (
@@ -204,7 +196,7 @@ def test_a_running_campaign_can_be_read(tmp_path: Path) -> None:
         campaign = read(tmp_path)
         seen.append((campaign.variants, sum(item.done for item in campaign.platforms)))
 
-    run(tmp_path, programs.plan("wrong"), numbering=MadeHere(lambda: programs.slowly(0.1)), watch=watch)
+    programs.run(tmp_path, programs.plan("wrong"), numbering=MadeHere(lambda: programs.slowly(0.1)), watch=watch)
     assert seen == sorted(seen) and any(0 < variants < 24 for variants, _ in seen)
     assert read(tmp_path).variants == 24
 
@@ -215,10 +207,10 @@ def test_another_version_of_a_platform_is_said_and_kept_apart(tmp_path: Path) ->
             raise KeyboardInterrupt
 
     slowly = MadeHere(lambda: programs.slowly(0.1))
-    run(tmp_path, programs.plan("wrong"), numbering=slowly, watch=interrupt)
+    programs.run(tmp_path, programs.plan("wrong"), numbering=slowly, watch=interrupt)
     settings = programs.config()
     newer = replace(settings.platforms["wrong"], adapter="tests.campaign.planted:Newer")
-    ending = run(tmp_path, None, config=replace(settings, platforms={"wrong": newer}))
+    ending = programs.run(tmp_path, None, config=replace(settings, platforms={"wrong": newer}))
     assert ending.changed == ("wrong was 1 in an earlier run and is 2 now",)
     first, second = (item for item in ending.campaign.platforms if item.name == "wrong")
     assert (first.version, second.version) == ("1", "2") and first.done >= 6 and first.done + second.done == 24
@@ -239,6 +231,6 @@ def test_a_ledger_of_schema_1_is_brought_up_to_date(planted: Path, tmp_path: Pat
     data.close()
     with pytest.raises(UsageError, match="older mindgap"):
         read(tmp_path / "old")
-    ending = run(tmp_path / "old", None)
+    ending = programs.run(tmp_path / "old", None)
     assert ending.complete and [finding.id for finding in ending.campaign.findings] == ["F-07"]
     assert_same(planted, tmp_path / "old")

@@ -45,7 +45,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         explain_s=0,
     )
     pack = directory / "campaign.mgz"
-    assert pack_campaign(directory, pack, numbering=programs.numbering(), explain_s=0) == COUNT
+    assert pack_campaign(directory, pack, numbering=programs.numbering()) == COUNT
     return directory, pack
 
 
