@@ -10,7 +10,6 @@ import pytest
 from mindgap.campaign.cluster import resource_of
 from mindgap.campaign.hunt import hunt
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.stream import MadeHere
 from mindgap.errors import PlatformUnavailable
 from tests.campaign import programs
 from tests.campaign.comparing import assert_same
@@ -55,7 +54,7 @@ def test_a_dying_node_changes_nothing(tmp_path: Path) -> None:
 
     try:
         far = tmp_path / "far"
-        slowly = MadeHere(lambda: programs.slowly(0.3))
+        slowly = programs.MadeHere(lambda: programs.slowly(0.3))
         ending = hunt(
             far,
             programs.plan("wrong", count=COUNT),

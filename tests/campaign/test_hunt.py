@@ -19,7 +19,6 @@ from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.reader import open_ledger, read
-from mindgap.campaign.stream import MadeHere
 from mindgap.errors import UsageError
 from mindgap.execution.pool import KILLED_TRIES
 from mindgap.report.campaign import undecided
@@ -72,7 +71,7 @@ def test_a_campaign_in_parts_equals_one_in_a_piece(planted: Path, tmp_path: Path
     """Interrupted again and again; each stretch goes on where the last one ended."""
     directory = tmp_path / "parts"
     given: Plan | None = programs.plan("wrong")
-    slowly = MadeHere(lambda: programs.slowly(0.1))
+    slowly = programs.MadeHere(lambda: programs.slowly(0.1))
     for limit in (4, 12, 99):
 
         def watch(now: Snapshot, limit: int = limit) -> None:
@@ -105,7 +104,7 @@ def test_a_slow_platform_falls_behind_and_is_served_later(
         tmp_path,
         programs.plan("wrong"),
         config=replace(settings, platforms={"wrong": slow}),
-        numbering=MadeHere(lambda: programs.slowly(0.1)),
+        numbering=programs.MadeHere(lambda: programs.slowly(0.1)),
         watch=lambda now: phases.add(now.phase),
     )
     assert ending.complete and "late" in phases
@@ -196,7 +195,9 @@ def test_a_running_campaign_can_be_read(tmp_path: Path) -> None:
         campaign = read(tmp_path)
         seen.append((campaign.variants, sum(item.done for item in campaign.platforms)))
 
-    programs.run(tmp_path, programs.plan("wrong"), numbering=MadeHere(lambda: programs.slowly(0.1)), watch=watch)
+    programs.run(
+        tmp_path, programs.plan("wrong"), numbering=programs.MadeHere(lambda: programs.slowly(0.1)), watch=watch
+    )
     assert seen == sorted(seen) and any(0 < variants < 24 for variants, _ in seen)
     assert read(tmp_path).variants == 24
 
@@ -206,7 +207,7 @@ def test_another_version_of_a_platform_is_said_and_kept_apart(tmp_path: Path) ->
         if now.finished >= 6:
             raise KeyboardInterrupt
 
-    slowly = MadeHere(lambda: programs.slowly(0.1))
+    slowly = programs.MadeHere(lambda: programs.slowly(0.1))
     programs.run(tmp_path, programs.plan("wrong"), numbering=slowly, watch=interrupt)
     settings = programs.config()
     newer = replace(settings.platforms["wrong"], adapter="tests.campaign.planted:Newer")

@@ -11,7 +11,7 @@ from mindgap.campaign.hunt import hunt
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.reader import open_ledger
 from mindgap.campaign.relations import ALONE, EQUIVALENT, NEIGHBOURS, PERMUTED, batch_size, relations
-from mindgap.campaign.stream import MadeHere, numbered
+from mindgap.campaign.stream import numbered
 from mindgap.platforms.config import Config
 from mindgap.program.codec import decode
 from mindgap.program.graph import Input, Node, Program, Ref
@@ -22,7 +22,7 @@ from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent, Provenance
 from mindgap.variants.streaming import described
 from mindgap.variants.synthesis import Variant
-from tests.campaign.programs import ROOT
+from tests.campaign.programs import ROOT, MadeHere
 
 META = TensorMeta((3, 4), "float32", (4, 1))
 FLAT = TensorMeta((3, 2, 2), "float32", (4, 2, 1))
