@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mindgap.campaign.hunt import Ending, hunt
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.stream import MadeHere
 from mindgap.platforms.config import Config
@@ -67,3 +68,9 @@ def config(**limits: Any) -> Config:
 
 def plan(*platforms: str, count: int = 24, **details: Any) -> Plan:
     return Plan(("eager", *platforms), count, timeout_s=20.0, metamorphic_share=0.0, **details)
+
+
+def run(directory: Path, plan: Plan | None, **details: Any) -> Ending:
+    """A campaign of tiny programs, without explanations unless they are asked for."""
+    given: dict[str, Any] = {"config": config(), "numbering": numbering(), "jobs": 1, "explain_s": 0.0}
+    return hunt(directory, plan, **{**given, **details})

@@ -33,7 +33,14 @@ def test_a_dying_node_changes_nothing(tmp_path: Path) -> None:
     from ray.cluster_utils import Cluster
 
     local = tmp_path / "local"
-    hunt(local, programs.plan("wrong", count=COUNT), config=programs.config(), numbering=programs.numbering(), jobs=1)
+    hunt(
+        local,
+        programs.plan("wrong", count=COUNT),
+        config=programs.config(),
+        numbering=programs.numbering(),
+        jobs=1,
+        explain_s=0,
+    )
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
     doomed = cluster.add_node(num_cpus=1, resources={"platform:wrong": 1})
@@ -54,6 +61,7 @@ def test_a_dying_node_changes_nothing(tmp_path: Path) -> None:
             programs.plan("wrong", count=COUNT),
             config=programs.config(),
             numbering=slowly,
+            explain_s=0,
             cluster=cluster.address,
             watch=watch,
             jobs=1,

@@ -84,7 +84,7 @@ def test_a_platform_that_contradicts_itself_is_found_and_others_stay_silent(tmp_
     bases = {"base": batched("aten.exp.default", "base")}
     plan = Plan(("eager", "crooked"), 3, metamorphic_share=1.0)
     config = Config({"crooked": spec}, Limits(), None)
-    ending = hunt(tmp_path, plan, config=config, numbering=MadeHere(stream, "", bases), jobs=1)
+    ending = hunt(tmp_path, plan, config=config, numbering=MadeHere(stream, "", bases), jobs=1, explain_s=0)
     with open_ledger(tmp_path) as data:
         rows = data.execute(
             "SELECT program, f.name, oracle, conclusion FROM relations JOIN platforms f ON f.id = platform"

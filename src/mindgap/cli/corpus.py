@@ -42,20 +42,20 @@ def list_(source: Sources = None, as_json: AsJson = False) -> None:
 @app.command("build")
 def build(
     models: Annotated[
-        int | None, typer.Option(help="Stop when the store holds so many. Default: all that is offered.", min=1)
+        int | None, typer.Option(help="Stop when the store holds this many models. Default: build all.", min=1)
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Models at work at the same time.", min=1)] = 2,
+    jobs: Annotated[int, typer.Option(help="Models to build at once.", min=1)] = 2,
     source: Sources = None,
     seed: Annotated[int, typer.Option(help="Makes weights and inputs repeatable.")] = 0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The store. Default: ~/.cache/mindgap/corpus.", metavar="DIR")
     ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what failed before.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Retry models that failed before.")] = False,
 ) -> None:
-    """Build models into a store of programs; run it again to go on where it stopped.
+    """Build models into a store of programs; run it again to continue.
 
-    Each model is loaded, exported, compared bit for bit with its source and looked at for dead operators in a
-    process of its own: one that crashes, hangs or eats the memory costs only itself.
+    Each model is loaded, exported, compared bit for bit with its source and checked for dead operators in its own
+    process, so a crash, a hang or a lack of memory does not stop the build.
     """
     from mindgap.corpus.building import build_corpus
     from mindgap.corpus.store import default_directory
@@ -118,9 +118,9 @@ def replay(
     directory: StoreDirectory = None,
     count: Annotated[int, typer.Option(help="How many models to choose at random.", min=1)] = 100,
     seed: Annotated[int, typer.Option(help="Makes the choice repeatable.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Models at work at the same time.", min=1)] = 2,
+    jobs: Annotated[int, typer.Option(help="Models to compare at once.", min=1)] = 2,
 ) -> None:
-    """Run stored programs beside the models that they came from and compare every bit; exit code 1 if any differs."""
+    """Compare stored programs bit for bit with the models that they came from; exit code 1 if any differs."""
     from mindgap.corpus.replaying import replay_corpus
     from mindgap.corpus.store import default_directory
     from mindgap.report.console import ProgressLine, show_line, show_table
@@ -142,5 +142,5 @@ def _split(text: str | None) -> list[str] | None:
         return None
     parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not parts:
-        raise UsageError("--source names nothing")
+        raise UsageError("--source is empty")
     return parts
