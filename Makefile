@@ -1,5 +1,6 @@
 # make demo          creates .venv, installs, checks a model and hunts on variants of real ones
 # make test          lint, strict types, all tests
+# make reference     pages and pictures of docs/ that are made from the code
 # make test-corpus   tests of the corpus with every model library installed, in .venv-corpus
 # Environments are made once.
 
@@ -37,8 +38,8 @@ test-corpus: $(CORPUS_INSTALLED)
 	  $(CORPUS)/bin/python scripts/corpus_results.py out/test-corpus.xml docs/results/test-corpus.md; exit $$status
 
 lint: $(INSTALLED)
-	$(BIN)/ruff check src tests examples
-	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples scripts
+	$(BIN)/ruff format --check src tests examples scripts
 
 types: $(INSTALLED)
 	$(BIN)/mypy
@@ -47,9 +48,11 @@ types: $(INSTALLED)
 roundtrip: $(INSTALLED)
 	$(BIN)/mindgap bench roundtrip
 
-# Pages of docs/ that are made from the code.
+# Pages and pictures of docs/ that are made from the code.
 reference: $(INSTALLED)
 	$(BIN)/python -m mindgap.cli.reference docs
+	$(BIN)/python scripts/describe_records.py docs/json.md
+	$(BIN)/python scripts/draw_imports.py docs/images/imports.svg
 
 # Real divergences and controls whose truth is known: recall, precision and blame by class.
 cases: $(INSTALLED)
