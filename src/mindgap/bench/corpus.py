@@ -33,7 +33,7 @@ def measure(tell: Tell, models: int = 40, jobs: int = 2) -> Measurement:
     ]
     return Measurement(
         name="corpus",
-        what="models built into a fresh store: loaded, exported, compared bit for bit, looked at for dead operators",
+        what="models built into a fresh store: loaded, exported, compared bit for bit, searched for dead operators",
         on=f"the first {models} models of the plan over all installed libraries, jobs={jobs}, {os.cpu_count()} cores",
         rows=rows,
         conclusion=f"{done.built / minutes:.1f} models per minute (with the time to start workers and ask libraries); "

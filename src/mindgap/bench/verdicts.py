@@ -60,7 +60,7 @@ def measure(tell: Tell, rounds: int = 5) -> Measurement:
         rows=rows,
         conclusion=f"{RUNS} noise runs cost {min(real):.1f}x to {max(real):.1f}x a plain run of a real model, median "
         f"{median(real):.1f}x; {smoke}x at the median of the smoke corpus (target: under 8x); {rows[-1]['noise']}x "
-        "where a run takes a tenth of a millisecond and Python is all that it costs. A check makes none when every "
+        "for small programs, whose runs of a tenth of a millisecond are all Python. A check makes none when every "
         "platform gives eager's bits",
     )
 

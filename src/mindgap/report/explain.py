@@ -102,7 +102,7 @@ def _error(step: TracedOperator) -> str:
         return step.problem or "wrong"
     if step.problem:
         return f"alone: {step.problem}"
-    return f"inherited {_times(step.total)}" if step.inherits else _times(step.own) or "0.0"
+    return f"inherited: {_times(step.total)}" if step.inherits else _times(step.own) or "0.0"
 
 
 def _times(value: float | None) -> str:

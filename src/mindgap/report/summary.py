@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, Final
 
 from mindgap.records.check import CheckResult, PlatformResult
-from mindgap.records.outcome import Status
+from mindgap.records.outcome import Outcome, Status
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.verdict import Conclusion
 
@@ -130,53 +130,41 @@ def plain_text(text: str) -> str:
 
 
 def _run_document(result: CheckResult) -> dict[str, Any]:
+    facts = ("model", "dtype", "seed", "nodes", "parameters", "reference", "program_exact", "export_failure", "differs")
     return {
-        "model": result.model,
-        "dtype": result.dtype,
-        "seed": result.seed,
-        "nodes": result.nodes,
-        "parameters": result.parameters,
+        **{name: getattr(result, name) for name in facts},
         "inputs": dict(result.inputs),
-        "reference": result.reference,
-        "program_exact": result.program_exact,
-        "export_failure": result.export_failure,
-        "eager": {
-            "outcome": result.eager.status.value,
-            "stage": result.eager.stage.value,
-            "message": result.eager.message,
-            "ran": result.eager.ran.value if result.eager.ran else None,
-            "seconds": round(result.eager.total_seconds, 4),
-        },
+        "eager": _outcome_document(result.eager),
         "platforms": {name: _platform_document(item) for name, item in result.platforms.items()},
         "summary": closing_line(result),
-        "differs": result.differs,
         "seconds": round(result.seconds, 3),
+    }
+
+
+def _outcome_document(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "outcome": outcome.status.value,
+        "stage": outcome.stage.value,
+        "message": outcome.message,
+        "ran": outcome.ran.value if outcome.ran else None,
+        "seconds": round(outcome.total_seconds, 4),
     }
 
 
 def _platform_document(item: PlatformResult) -> dict[str, Any]:
     outcome, verdict = item.outcome, item.verdict
     return {
-        "outcome": outcome.status.value,
-        "stage": outcome.stage.value,
-        "message": outcome.message,
+        **_outcome_document(outcome),
         "verdict": verdict.conclusion.value,
         "kind": verdict.kind.value if verdict.kind else None,
         "error_over_bound": finite(verdict.error_over_bound),
         "eager_error_over_bound": finite(verdict.eager_error_over_bound),
         "blame": verdict.blame.value if verdict.blame else None,
-        "worst": verdict.worst,
-        "sentence": verdict.sentence,
-        "rule": verdict.rule,
-        "group": verdict.group,
-        "ran": outcome.ran.value if outcome.ran else None,
-        "stable": outcome.stable,
-        "note": outcome.note,
-        "seconds": round(outcome.total_seconds, 4),
+        **{name: getattr(verdict, name) for name in ("worst", "sentence", "rule", "group")},
+        **{name: getattr(outcome, name) for name in ("stable", "note", "log_tail")},
         "stage_seconds": {stage: round(spent, 4) for stage, spent in outcome.seconds.items()},
         "version": item.probe.version,
         "device": item.probe.device,
-        "log_tail": outcome.log_tail,
     }
 
 
