@@ -52,6 +52,19 @@ class Wrong(Platform):
             return _Run(case, wrong=True)
 
 
+class Newer(Wrong):
+    def probe(self) -> Probe:
+        return Probe(available=True, version="2", device="test")
+
+
+class Slow(Wrong):
+    """As wrong, and slow to prepare anything."""
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        time.sleep(0.4)
+        return super().prepare(case, clock)
+
+
 class Chaos(Platform):
     """What happens depends on the program alone, except that it also leaks."""
 

@@ -10,7 +10,6 @@ import pytest
 from mindgap.campaign.cluster import resource_of
 from mindgap.campaign.hunt import hunt
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.stream import MadeHere
 from mindgap.errors import PlatformUnavailable
 from tests.campaign import programs
 from tests.campaign.comparing import assert_same
@@ -33,7 +32,14 @@ def test_a_dying_node_changes_nothing(tmp_path: Path) -> None:
     from ray.cluster_utils import Cluster
 
     local = tmp_path / "local"
-    hunt(local, programs.plan("wrong", count=COUNT), config=programs.config(), numbering=programs.numbering(), jobs=1)
+    hunt(
+        local,
+        programs.plan("wrong", count=COUNT),
+        config=programs.config(),
+        numbering=programs.numbering(),
+        jobs=1,
+        explain_s=0,
+    )
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
     doomed = cluster.add_node(num_cpus=1, resources={"platform:wrong": 1})
@@ -48,12 +54,13 @@ def test_a_dying_node_changes_nothing(tmp_path: Path) -> None:
 
     try:
         far = tmp_path / "far"
-        slowly = MadeHere(lambda: programs.slowly(0.3))
+        slowly = programs.MadeHere(lambda: programs.slowly(0.3))
         ending = hunt(
             far,
             programs.plan("wrong", count=COUNT),
             config=programs.config(),
             numbering=slowly,
+            explain_s=0,
             cluster=cluster.address,
             watch=watch,
             jobs=1,

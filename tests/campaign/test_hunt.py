@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -13,14 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from mindgap.campaign.hunt import hunt
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.reader import open_ledger, read
-from mindgap.campaign.stream import MadeHere
 from mindgap.errors import UsageError
 from mindgap.execution.pool import KILLED_TRIES
+from mindgap.report.campaign import undecided
 from tests.campaign import programs
 from tests.campaign.comparing import assert_same, content
 from tests.campaign.planted import PLANTED
@@ -32,12 +33,12 @@ ROOT = Path(__file__).resolve().parents[2]
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A campaign against a platform that computes tanh wrongly."""
     directory = tmp_path_factory.mktemp("planted")
-    hunt(directory, programs.plan("wrong"), config=programs.config(), numbering=programs.numbering(), jobs=1)
+    programs.run(directory, programs.plan("wrong"))
     return directory
 
 
-def test_a_planted_fault_becomes_one_finding_with_its_operator_and_cause(planted: Path) -> None:
-    campaign = read(planted)
+def test_a_planted_fault_becomes_one_finding_with_its_operator_and_cause(tmp_path: Path) -> None:
+    campaign = programs.run(tmp_path, programs.plan("wrong"), explain_s=300.0).campaign
     guilty = [
         number
         for number, variant in zip(range(24), programs.variants())
@@ -50,7 +51,7 @@ def test_a_planted_fault_becomes_one_finding_with_its_operator_and_cause(planted
     assert finding.witness.nodes == min(item.nodes for item in finding.evidence)
     assert finding.operator == PLANTED and finding.explanation is not None
     assert finding.explanation.operator == PLANTED and finding.explanation.proof.operators == (PLANTED,)
-    assert (planted / finding.folder / "repro.py").is_file()
+    assert (tmp_path / finding.folder / "repro.py").is_file()
 
 
 def test_programs_are_kept_only_where_somebody_will_look(planted: Path) -> None:
@@ -62,7 +63,7 @@ def test_programs_are_kept_only_where_somebody_will_look(planted: Path) -> None:
 
 
 def test_the_same_plan_gives_the_same_ledger(planted: Path, tmp_path: Path) -> None:
-    hunt(tmp_path / "a", programs.plan("wrong"), config=programs.config(), numbering=programs.numbering(), jobs=2)
+    programs.run(tmp_path / "a", programs.plan("wrong"), jobs=2)
     assert_same(planted, tmp_path / "a")
 
 
@@ -70,14 +71,14 @@ def test_a_campaign_in_parts_equals_one_in_a_piece(planted: Path, tmp_path: Path
     """Interrupted again and again; each stretch goes on where the last one ended."""
     directory = tmp_path / "parts"
     given: Plan | None = programs.plan("wrong")
-    slowly = MadeHere(lambda: programs.slowly(0.1))
+    slowly = programs.MadeHere(lambda: programs.slowly(0.1))
     for limit in (4, 12, 99):
 
         def watch(now: Snapshot, limit: int = limit) -> None:
             if now.finished >= limit and now.phase != "explain":
                 raise KeyboardInterrupt
 
-        ending = hunt(directory, given, config=programs.config(), numbering=slowly, watch=watch, jobs=1)
+        ending = programs.run(directory, given, numbering=slowly, watch=watch)
         assert ending.complete or limit < 99
         given = None
     assert_same(planted, directory)
@@ -85,7 +86,7 @@ def test_a_campaign_in_parts_equals_one_in_a_piece(planted: Path, tmp_path: Path
 
 def test_a_platform_that_joins_by_sample_sees_the_same_part_every_time(tmp_path: Path) -> None:
     given = programs.plan("wrong", shares={"wrong": 0.5})
-    ending = hunt(tmp_path / "a", given, config=programs.config(), numbering=programs.numbering(), jobs=1)
+    ending = programs.run(tmp_path / "a", given)
     wrong = next(item for item in ending.campaign.platforms if item.name == "wrong")
     assert 0 < wrong.done == wrong.due < 24
     assert ending.campaign.platforms[0].done == 24
@@ -96,15 +97,14 @@ def test_a_slow_platform_falls_behind_and_is_served_later(
 ) -> None:
     """The fast platform does not wait; what comes late is judged as if all had come together."""
     monkeypatch.setattr("mindgap.campaign.campaign_run.BACKLOG", 1)
-    monkeypatch.setattr("mindgap.campaign.queues.SLOW_S", 0.0)
     phases = set()
-    plan = programs.plan("wrong")
-    ending = hunt(
+    settings = programs.config()
+    slow = replace(settings.platforms["wrong"], adapter="tests.campaign.planted:Slow")
+    ending = programs.run(
         tmp_path,
-        plan,
-        config=programs.config(),
-        numbering=programs.numbering(),
-        jobs=1,
+        programs.plan("wrong"),
+        config=replace(settings, platforms={"wrong": slow}),
+        numbering=programs.MadeHere(lambda: programs.slowly(0.1)),
         watch=lambda now: phases.add(now.phase),
     )
     assert ending.complete and "late" in phases
@@ -116,13 +116,7 @@ def test_a_compiler_is_also_compared_with_eager_of_its_own_device(tmp_path: Path
     settings = programs.config()
     wrong = settings.platforms["wrong"]
     devices = {name: replace(wrong, name=name) for name in ("eager:cuda", "inductor:cuda")}
-    ending = hunt(
-        tmp_path,
-        programs.plan(*devices, count=12),
-        config=replace(settings, platforms=devices),
-        numbering=programs.numbering(),
-        jobs=1,
-    )
+    ending = programs.run(tmp_path, programs.plan(*devices, count=12), config=replace(settings, platforms=devices))
     compiler = next(item for item in ending.campaign.platforms if item.name == "inductor:cuda")
     assert compiler.conclusions["diverges"] > 0
     assert compiler.against_eager == {"agrees": 12}
@@ -130,11 +124,11 @@ def test_a_compiler_is_also_compared_with_eager_of_its_own_device(tmp_path: Path
 
 def test_another_plan_is_refused_and_a_missing_campaign_is_said(planted: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="another plan"):
-        hunt(planted, programs.plan("wrong", count=25), config=programs.config(), numbering=programs.numbering())
+        programs.run(planted, programs.plan("wrong", count=25))
     with pytest.raises(UsageError, match="no campaign"):
-        hunt(tmp_path / "none", None, config=programs.config(), numbering=programs.numbering())
+        programs.run(tmp_path / "none", None)
     with Ledger(planted), pytest.raises(UsageError, match="another campaign is writing"):
-        hunt(planted, None, config=programs.config(), numbering=programs.numbering())
+        programs.run(planted, None)
 
 
 CAMPAIGN = (
@@ -143,7 +137,7 @@ CAMPAIGN = (
     "from mindgap.campaign.hunt import hunt\n"
     "from tests.campaign import programs\n"
     "plan = programs.plan('chaos', 'wrong', count=16)\n"
-    "hunt(Path(sys.argv[1]), plan, config=programs.config(), numbering=programs.numbering(), jobs=1)\n"
+    "hunt(Path(sys.argv[1]), plan, config=programs.config(), numbering=programs.numbering(), jobs=1, explain_s=0)\n"
 )
 
 
@@ -191,3 +185,53 @@ def _kill_workers(parent: subprocess.Popen[str], every_s: float) -> None:
 def _children(parent: int) -> list[int]:
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=False)
     return [int(pid) for pid in found.stdout.split()]
+
+
+def test_a_running_campaign_can_be_read(tmp_path: Path) -> None:
+    """Somebody else may look at any moment; what is there is whole."""
+    seen: list[tuple[int, int]] = []
+
+    def watch(now: Snapshot) -> None:
+        campaign = read(tmp_path)
+        seen.append((campaign.variants, sum(item.done for item in campaign.platforms)))
+
+    programs.run(
+        tmp_path, programs.plan("wrong"), numbering=programs.MadeHere(lambda: programs.slowly(0.1)), watch=watch
+    )
+    assert seen == sorted(seen) and any(0 < variants < 24 for variants, _ in seen)
+    assert read(tmp_path).variants == 24
+
+
+def test_another_version_of_a_platform_is_said_and_kept_apart(tmp_path: Path) -> None:
+    def interrupt(now: Snapshot) -> None:
+        if now.finished >= 6:
+            raise KeyboardInterrupt
+
+    slowly = programs.MadeHere(lambda: programs.slowly(0.1))
+    programs.run(tmp_path, programs.plan("wrong"), numbering=slowly, watch=interrupt)
+    settings = programs.config()
+    newer = replace(settings.platforms["wrong"], adapter="tests.campaign.planted:Newer")
+    ending = programs.run(tmp_path, None, config=replace(settings, platforms={"wrong": newer}))
+    assert ending.changed == ("wrong was 1 in an earlier run and is 2 now",)
+    first, second = (item for item in ending.campaign.platforms if item.name == "wrong")
+    assert (first.version, second.version) == ("1", "2") and first.done >= 6 and first.done + second.done == 24
+    assert ending.campaign.changed_versions == ("wrong",) and len(ending.campaign.runs) == 2
+    assert any("versions 1 and 2" in line for line in undecided(ending.campaign))
+
+
+def test_a_ledger_of_schema_1_is_brought_up_to_date(planted: Path, tmp_path: Path) -> None:
+    """As an older mindgap left it: one version per platform, findings as tables, a suspect per verdict."""
+    shutil.copytree(planted, tmp_path / "old")
+    data = sqlite3.connect(tmp_path / "old" / "ledger.sqlite")
+    data.executescript(
+        "UPDATE meta SET value = '1' WHERE key = 'schema'; ALTER TABLE verdicts ADD COLUMN suspect TEXT;"
+        "DROP TABLE runs; DROP TABLE explanations; DROP TABLE finding_ids;"
+        "CREATE TABLE findings (id TEXT, signature TEXT); CREATE TABLE members (finding TEXT);"
+        "INSERT INTO findings VALUES ('F-07', 'divergence | wrong | value | candidate |  | run | ')"
+    )
+    data.close()
+    with pytest.raises(UsageError, match="older mindgap"):
+        read(tmp_path / "old")
+    ending = programs.run(tmp_path / "old", None)
+    assert ending.complete and [finding.id for finding in ending.campaign.findings] == ["F-07"]
+    assert_same(planted, tmp_path / "old")

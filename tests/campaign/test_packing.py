@@ -36,7 +36,14 @@ sys.exit(main(sys.argv[1:]))
 def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A campaign of eager alone, and its pack."""
     directory = tmp_path_factory.mktemp("packed")
-    hunt(directory, programs.plan(count=COUNT), config=programs.config(), numbering=programs.numbering(), jobs=1)
+    hunt(
+        directory,
+        programs.plan(count=COUNT),
+        config=programs.config(),
+        numbering=programs.numbering(),
+        jobs=1,
+        explain_s=0,
+    )
     pack = directory / "campaign.mgz"
     assert pack_campaign(directory, pack, numbering=programs.numbering()) == COUNT
     return directory, pack
@@ -50,11 +57,18 @@ def test_pack_run_merge_gives_the_verdicts_of_a_direct_run(packed: tuple[Path, P
     arguments = [str(pack), "--on", "wrong", "-o", str(results), "--config", str(toml)]
     done = subprocess.run([sys.executable, "-c", REMOTE, *arguments], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    ending = merge(directory, results, config=programs.config(), numbering=programs.numbering(), jobs=1)
-    assert ending.complete and ending.summary.findings
+    ending = merge(directory, results, config=programs.config(), numbering=programs.numbering(), jobs=1, explain_s=0)
+    assert ending.complete and ending.campaign.findings
 
     direct = tmp_path / "direct"
-    hunt(direct, programs.plan("wrong", count=COUNT), config=programs.config(), numbering=programs.numbering(), jobs=1)
+    hunt(
+        direct,
+        programs.plan("wrong", count=COUNT),
+        config=programs.config(),
+        numbering=programs.numbering(),
+        jobs=1,
+        explain_s=0,
+    )
     merged, together = content(directory), content(direct)
     assert merged["outcomes"] == together["outcomes"]
     without_suspects = [[row[:-1] for row in side["verdicts"]] for side in (merged, together)]
@@ -65,11 +79,18 @@ def test_results_of_another_campaign_are_refused(packed: tuple[Path, Path], tmp_
     results = tmp_path / "results.mgz"
     run_pack(packed[1], ["eager@scalar"], results)
     other = tmp_path / "other"
-    hunt(other, programs.plan(count=2, seed=7), config=programs.config(), numbering=programs.numbering(), jobs=1)
+    hunt(
+        other,
+        programs.plan(count=2, seed=7),
+        config=programs.config(),
+        numbering=programs.numbering(),
+        jobs=1,
+        explain_s=0,
+    )
     with pytest.raises(UsageError, match="another campaign"):
-        merge(other, results, config=programs.config(), numbering=programs.numbering())
+        merge(other, results, config=programs.config(), numbering=programs.numbering(), explain_s=0)
     with pytest.raises(UsageError, match="not results"):
-        merge(packed[0], packed[1], config=programs.config(), numbering=programs.numbering())
+        merge(packed[0], packed[1], config=programs.config(), numbering=programs.numbering(), explain_s=0)
 
 
 def test_a_damaged_pack_is_refused(packed: tuple[Path, Path], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from mindgap.campaign.hunt import hunt
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.reader import open_ledger
 from mindgap.campaign.relations import ALONE, EQUIVALENT, NEIGHBOURS, PERMUTED, batch_size, relations
-from mindgap.campaign.stream import MadeHere, numbered
+from mindgap.campaign.stream import numbered
 from mindgap.platforms.config import Config
 from mindgap.program.codec import decode
 from mindgap.program.graph import Input, Node, Program, Ref
@@ -22,7 +22,7 @@ from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent, Provenance
 from mindgap.variants.streaming import described
 from mindgap.variants.synthesis import Variant
-from tests.campaign.programs import ROOT
+from tests.campaign.programs import ROOT, MadeHere
 
 META = TensorMeta((3, 4), "float32", (4, 1))
 FLAT = TensorMeta((3, 2, 2), "float32", (4, 2, 1))
@@ -84,7 +84,7 @@ def test_a_platform_that_contradicts_itself_is_found_and_others_stay_silent(tmp_
     bases = {"base": batched("aten.exp.default", "base")}
     plan = Plan(("eager", "crooked"), 3, metamorphic_share=1.0)
     config = Config({"crooked": spec}, Limits(), None)
-    ending = hunt(tmp_path, plan, config=config, numbering=MadeHere(stream, "", bases), jobs=1)
+    ending = hunt(tmp_path, plan, config=config, numbering=MadeHere(stream, "", bases), jobs=1, explain_s=0)
     with open_ledger(tmp_path) as data:
         rows = data.execute(
             "SELECT program, f.name, oracle, conclusion FROM relations JOIN platforms f ON f.id = platform"

@@ -13,13 +13,14 @@ import pytest
 
 from mindgap.campaign import stream
 from mindgap.campaign.plan import Plan
-from mindgap.campaign.stream import MAKER, QUARANTINE, MadeHere, stream_of
+from mindgap.campaign.stream import MAKER, QUARANTINE, stream_of
 from mindgap.errors import MindgapError
 from mindgap.execution.pool import Pool
 from mindgap.variants import base, streaming
 from mindgap.variants.base import load_bases
 from mindgap.variants.synthesis import Synthesis
 from tests.campaign.crashing import DEADLY
+from tests.campaign.programs import MadeHere
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("smoke:rl-actor-critic", "smoke:time-series-tcn")

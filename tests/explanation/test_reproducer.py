@@ -33,6 +33,6 @@ def test_a_script_shows_the_difference_until_it_is_gone(examiner: Examiner, tmp_
 
 def test_a_refusal_is_shown_from_processes_of_their_own(pool: Pool, tmp_path: Path) -> None:
     witness = witness_of(lambda x, i: x[i], torch.ones(3), torch.tensor([0]))
-    witness = witness.with_inputs([torch.ones(3), torch.tensor([7])])
+    witness = witness.with_tensors([torch.ones(3), torch.tensor([7])])
     found = Examiner(pool, resolve("eager"), resolve("eager@scalar")).examine(witness)
     assert not found.eager.ok and found.symptom is None, "both refuse: nothing to explain"

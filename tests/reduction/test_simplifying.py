@@ -15,7 +15,7 @@ def test_strides_of_single_elements_are_made_plain() -> None:
     assert odd.is_contiguous()
     witness = witness_of(lambda x: x * 2, odd)
     (plain,) = layouts(witness, lambda *_: [])
-    assert plain.inputs[0].stride() == (2, 2, 1) and torch.equal(plain.inputs[0], odd)
+    assert plain.tensors[0].stride() == (2, 2, 1) and torch.equal(plain.tensors[0], odd)
     assert simplicity(plain) < simplicity(witness)
     assert not list(layouts(plain, lambda *_: []))
 

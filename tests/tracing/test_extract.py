@@ -37,12 +37,12 @@ def test_the_last_part_fed_with_captured_values_gives_the_output(witness: Case) 
         last = {member for part in parts[-count:] for member in part}
         (values,) = capture(run_here, witness, [last])
         part = extract(witness, last, values)
-        given_copies = [tensor.clone() for tensor in part.inputs]
+        given_copies = [tensor.clone() for tensor in part.tensors]
         found = run_here(part).outputs[-1].tensor
         # A part loses which of its inputs share memory: only without writes must it give the same.
         if "writing" not in str(witness.graph.nodes[1].op) and witness.graph.nodes[0].op != "aten.clone.default":
             assert same_bits(found, whole)
-        assert all(torch.equal(a, b) for a, b in zip(given_copies, part.inputs))
+        assert all(torch.equal(a, b) for a, b in zip(given_copies, part.tensors))
 
 
 def test_values_are_captured_before_later_writes() -> None:

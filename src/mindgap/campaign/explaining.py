@@ -1,15 +1,15 @@
 """Operators and causes for what a campaign finds: while it runs, and at its end, within a budget of time.
 
-While variants still run, the smallest program of each new kind of finding is explained in workers of its own, so
-that a campaign that is interrupted already names operators and causes. At the end every divergence is traced to its
-operator as far as the budget goes, and the smallest program of each operator is explained in full.
+While variants still run, the smallest program of each new kind of divergence is explained in workers of its own, so
+that a campaign that is interrupted already names operators and causes. At the end the smallest program of every finding
+is explained, every other divergence is traced to its operator, and failures whose message names no operator follow.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -48,7 +48,7 @@ LABEL: Final = "explain"
 class _Wanted:
     """A program on a platform that is worth an explanation."""
 
-    rank: tuple[int, int, int]
+    nodes: int
     number: int
     platform: str
     parcel: Parcel
@@ -88,18 +88,16 @@ class Explaining:
         self._thread.start()
 
     def offer(self, dossier: Dossier) -> None:
-        """A finished variant: the smallest of each new kind of finding waits to be explained."""
+        """A finished variant: the smallest of each new kind of divergence waits to be explained."""
         with self._open:
             for name in dossier.fresh & dossier.verdicts.keys() & self._specs.keys():
                 verdict = dossier.verdicts[name]
                 key = rough_key(verdict, dossier.outcomes[name])
-                if key is None or key in self._done or verdict.conclusion is Conclusion.UNSTABLE:
+                if key is None or key in self._done or verdict.conclusion is not Conclusion.DIVERGES:
                     continue
-                number, nodes = dossier.variant.number, dossier.variant.nodes
-                rank = (verdict.conclusion is not Conclusion.DIVERGES, nodes, number)
-                before = self._wanted.get(key)
-                if before is None or rank < before.rank:
-                    self._wanted[key] = _Wanted(rank, number, name, dossier.variant.parcel)
+                variant, before = dossier.variant, self._wanted.get(key)
+                if before is None or (variant.nodes, variant.number) < (before.nodes, before.number):
+                    self._wanted[key] = _Wanted(variant.nodes, variant.number, name, variant.parcel)
             self._open.notify_all()
 
     def stop_serving(self) -> None:
@@ -119,63 +117,60 @@ class Explaining:
                     self._open.wait(0.5)
                 if not self._running or self._stopped():
                     return
-                key = min(self._wanted, key=lambda item: self._wanted[item].rank)
+                key = min(self._wanted, key=lambda item: (self._wanted[item].nodes, self._wanted[item].number))
                 chosen = self._wanted.pop(key)
                 self._done.add(key)
             case = open_parcel(chosen.parcel, Constants())
-            self._explain(chosen.number, chosen.platform, case)
+            self._timed(lambda case=case, item=chosen: self._explain(item.number, item.platform, case))  # type: ignore[misc]
 
     def _has_time(self) -> bool:
         allowed = FIRST_S + SHARE * (time.monotonic() - self._start)
         return self._spent_s < min(allowed, self._left_s)
 
     def finish(self, tell: Callable[[int, int], None]) -> None:
-        """After the run: trace what diverges, then explain the smallest program of each finding."""
-        self._trace_all(tell)
+        """After the run, until nothing is left or the budget is spent; what is most worth knowing comes first."""
         while not self._stopped() and self._spent_s < self._left_s:
             with self._lock:
-                known = explanations_of(self._ledger.data)
-                findings = group(evidence_of(self._ledger.data), known)
-            left = [
-                finding.witness
-                for finding in findings
-                if finding.category in ("divergence", "failure")
-                and finding.explanation is None
-                and finding.witness.platform in self._specs
-                and (finding.witness.program, finding.witness.platform) not in self._tried
-            ]
-            tell(len(findings) - len(left), len(findings))
-            if not left:
-                return
-            self._explain_filed(left[0])
+                evidence = evidence_of(self._ledger.data)
+                findings = group(evidence, explanations_of(self._ledger.data))
+                looked_at = self._looked_at()
+            tell(sum(finding.explanation is not None for finding in findings), len(findings))
+            known = {place for place, is_explained in looked_at.items() if is_explained}
 
-    @property
-    def _tried(self) -> set[tuple[int, str]]:
-        """What was looked at without an explanation coming of it."""
+            def open_(item: Evidence, done: Collection[tuple[int, str]]) -> bool:
+                return item.platform in self._specs and (item.program, item.platform) not in done
+
+            nameless = [f.witness for f in findings if f.explanation is None and f.category == "divergence"]
+            failures = [f.witness for f in findings if f.category == "failure" and not f.operator]
+            wanted = next((item for item in nameless if open_(item, known)), None)
+            untraced = next((item for item in _smallest_of_each_kind(evidence) if open_(item, looked_at)), None)
+            failed = next((item for item in failures if open_(item, looked_at)), None)
+            if wanted is not None or (untraced is None and failed is not None):
+                chosen = wanted or failed
+                assert chosen is not None
+                self._with_case(chosen, lambda case, item=chosen: self._explain(item.program, item.platform, case))  # type: ignore[misc]
+            elif untraced is not None:
+                self._with_case(untraced, lambda case, item=untraced: self._trace(case, item))  # type: ignore[misc]
+            else:
+                return
+
+    def _looked_at(self) -> dict[tuple[int, str], bool]:
+        """Programs on platforms that were traced, and whether an explanation was tried as well."""
         query = (
-            "SELECT x.program, f.name FROM explanations x JOIN platforms f ON f.id = x.platform "
-            "WHERE x.problem IS NOT NULL"
+            "SELECT x.program, f.name, x.problem IS NOT NULL OR x.explanation IS NOT NULL FROM explanations x "
+            "JOIN platforms f ON f.id = x.platform"
         )
-        with self._lock:
-            return set(self._ledger.data.execute(query).fetchall())
+        return {(program, name): bool(tried) for program, name, tried in self._ledger.data.execute(query)}
 
-    def _trace_all(self, tell: Callable[[int, int], None]) -> None:
+    def _with_case(self, item: Evidence, work: Callable[[Case], None]) -> None:
         with self._lock:
-            evidence = traceable(evidence_of(self._ledger.data))
-            traced = {row[:2] for row in self._ledger.data.execute(
-                "SELECT x.program, f.name FROM explanations x JOIN platforms f ON f.id = x.platform")}  # fmt: skip
-        kinds: dict[tuple[str, str | None, str | None], list[Evidence]] = {}
-        for item in sorted(evidence, key=lambda item: (item.nodes, item.program)):
-            kinds.setdefault((item.platform, item.kind, item.blame), []).append(item)
-        chosen = [item for items in kinds.values() for item in items[:MOST_TRACED]]
-        chosen = [i for i in chosen if (i.program, i.platform) not in traced and i.platform in self._specs]
-        for number, item in enumerate(chosen):
-            if self._stopped() or self._spent_s >= self._left_s:
-                return
-            tell(number, len(chosen))
-            case = self._case(item.program)
-            if case is not None:
-                self._timed(lambda case=case, item=item: self._trace(case, item))  # type: ignore[misc]
+            content = self._ledger.program(item.program)
+        if content is None:
+            problem = "its program was not kept"
+            self._keep(lambda: self._ledger.write_operator(item.program, item.platform, "", problem))
+            return
+        case = open_parcel(Parcel(content, weights=str(self._ledger.directory / WEIGHTS)), Constants())
+        self._timed(lambda: work(case))
 
     def _trace(self, case: Case, item: Evidence) -> None:
         examiner = Examiner(self._pool, self._specs[BASELINE], self._specs[item.platform], self._judge)
@@ -189,32 +184,19 @@ class Explaining:
             problem = str(error).splitlines()[0]
         self._keep(lambda: self._ledger.write_operator(item.program, item.platform, operator, problem))
 
-    def _explain_filed(self, witness: Evidence) -> None:
-        case = self._case(witness.program)
-        if case is None:
-            self._keep(
-                lambda: self._ledger.write_operator(witness.program, witness.platform, "", "its program was not kept")
-            )
-        else:
-            self._explain(witness.program, witness.platform, case)
-
     def _explain(self, number: int, platform: str, case: Case) -> None:
-        def work() -> None:
-            folder = f"{FOLDER}/{number}-{platform.replace('@', '-').replace(':', '-')}"
-            spec = self._specs[platform]
-            try:
-                found = explain_case(
-                    self._pool, f"variant {number}", case, spec, self._config, self._ledger.directory / folder,
-                    Budget(REDUCE_S), baseline=self._specs[BASELINE], judge=self._judge,
-                )  # fmt: skip
-            except (MindgapError, TaskFailed) as error:
-                problem = str(error).splitlines()[0]
-                self._keep(lambda: self._ledger.write_operator(number, platform, "", problem))
-                return
-            self._keep(lambda: self._ledger.write_explanation(number, found, folder))
-            self.explained += 1
-
-        self._timed(work)
+        folder = f"{FOLDER}/{number}-{platform.replace('@', '-').replace(':', '-')}"
+        try:
+            found = explain_case(
+                self._pool, f"variant {number}", case, self._specs[platform], self._config,
+                self._ledger.directory / folder, Budget(REDUCE_S), baseline=self._specs[BASELINE], judge=self._judge,
+            )  # fmt: skip
+        except (MindgapError, TaskFailed) as error:
+            problem = str(error).splitlines()[0]
+            self._keep(lambda: self._ledger.write_operator(number, platform, "", problem))
+            return
+        self._keep(lambda: self._ledger.write_explanation(number, found, folder))
+        self.explained += 1
 
     def _keep(self, write: Callable[[], None]) -> None:
         if not self._stopped():  # otherwise its workers were ended, and what they said means nothing
@@ -228,9 +210,10 @@ class Explaining:
         finally:
             self._spent_s += time.monotonic() - start
 
-    def _case(self, number: int) -> Case | None:
-        with self._lock:
-            content = self._ledger.program(number)
-        if content is None:
-            return None
-        return open_parcel(Parcel(content, weights=str(self._ledger.directory / WEIGHTS)), Constants())
+
+def _smallest_of_each_kind(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Divergences that are worth tracing, the smallest programs first."""
+    kinds: dict[tuple[str, str | None, str | None], list[Evidence]] = {}
+    for item in sorted(traceable(evidence), key=lambda item: (item.nodes, item.program)):
+        kinds.setdefault((item.platform, item.kind, item.blame), []).append(item)
+    return [item for items in kinds.values() for item in items[:MOST_TRACED]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from mindgap.campaign.dossier import NumberedVariant
 from mindgap.campaign.ledger import WEIGHTS
@@ -23,8 +23,7 @@ from mindgap.program.graph import Program
 from mindgap.records.platform import Limits
 from mindgap.variants import quarantine
 from mindgap.variants.base import base_files, load_bases, prepare
-from mindgap.variants.streaming import MadeVariant, MakeVariants, StreamPlan, described, make_variants, open_stream
-from mindgap.variants.synthesis import Variant
+from mindgap.variants.streaming import MadeVariant, MakeVariants, StreamPlan, make_variants, open_stream
 
 QUARANTINE: Final = "quarantine.txt"
 """The file of a campaign with calls that ended the process that makes variants."""
@@ -34,9 +33,6 @@ ROOM: Final = 64
 """Variants that wait between the process that makes them and the campaign."""
 MOST_DEATHS: Final = 8
 """So often the worker may end without having made another variant."""
-
-Stream: TypeAlias = Callable[[], Iterator[Variant]]
-"""Starts the stream anew."""
 
 
 class Numbering(Protocol):
@@ -50,25 +46,6 @@ class Numbering(Protocol):
 
     def base_of(self, fingerprint: str) -> Program | None:
         """The real program of a fingerprint, where it is at hand."""
-
-
-@dataclass
-class MadeHere:
-    """Variants of a stream in this process."""
-
-    stream: Stream
-    weights: str = ""
-    bases: Mapping[str, Program] = field(default_factory=dict)
-
-    def base_of(self, fingerprint: str) -> Program | None:
-        return self.bases.get(fingerprint)
-
-    def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[NumberedVariant]:
-        for number, variant in enumerate(self.stream()):
-            if number >= count:
-                return
-            if wanted(number):
-                yield numbered(described(variant, number), self.weights)
 
 
 class MadeInWorker:

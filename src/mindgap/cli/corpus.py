@@ -47,7 +47,7 @@ def list_(source: Sources = None, as_json: AsJson = False) -> None:
 @app.command("build")
 def build(
     models: Annotated[
-        int | None, typer.Option(help="Stop when the store holds so many. Default: all that is offered.", min=1)
+        int | None, typer.Option(help="Stop when the store holds this many models. Default: build all.", min=1)
     ] = None,
     jobs: ModelJobs = 2,
     source: Sources = None,

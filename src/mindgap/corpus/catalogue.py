@@ -99,9 +99,9 @@ class PackagedModels(Catalogue):
 
     def attempts(self, name: str, model: Packaged, seed: int) -> Iterator[Attempt]:
         found = importlib.util.find_spec(model.package)
-        if found is None or not found.submodule_search_locations:
+        if found is None:
             raise ModelError(f"{model.package} is not installed", hint=self.install)
-        part = self.imported(model.module) if model.is_imported else Path(found.submodule_search_locations[0])
+        part = self.imported(model.module) if model.is_imported else Path(str(found.origin)).parent
         given = model.inputs(seed)
         args, kwargs = (given, {}) if isinstance(given, tuple) else ((), given)
         yield Attempt(functools.partial(model.build, part), args, kwargs)

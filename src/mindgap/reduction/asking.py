@@ -64,7 +64,7 @@ class Asker:
             return None
         whole, owned = merged(witnesses, "side by side")
         found = self.examiner.examine(whole)
-        if not (found.eager.ok and found.candidate.ok):
+        if not found.both_ran:
             return None
         return [self._shows(found, names, after_cut) for names in owned]
 

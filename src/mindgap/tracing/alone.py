@@ -104,7 +104,7 @@ def windows(
 def _examine(examiner: Examiner, alone: Sequence[Case]) -> list[Own]:
     """All side by side in one program; in halves when the platform does not take them together."""
     found, names = _together(examiner, alone, GLANCE)
-    if found.eager.ok and found.candidate.ok:
+    if found.both_ran:
         return _with_suspects(examiner, alone, [_of_comparisons(found, mine) for mine in names])
     if len(alone) == 1:
         failed = found.candidate if found.eager.ok else found.eager
@@ -124,7 +124,7 @@ def _with_suspects(examiner: Examiner, alone: Sequence[Case], glances: list[Own]
     if not suspects:
         return glances
     found, names = _together(examiner, [alone[place] for place in suspects], ALL_RUNS)
-    if not (found.eager.ok and found.candidate.ok):
+    if not found.both_ran:
         return glances
     certain = {place: _of_comparisons(found, mine) for place, mine in zip(suspects, names)}
     return [certain.get(place, own) for place, own in enumerate(glances)]

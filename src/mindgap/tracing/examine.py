@@ -10,7 +10,7 @@ from typing import Any, Final
 from mindgap.execution.arena import discarded, opened
 from mindgap.execution.parcel import Parcel, make_parcel
 from mindgap.execution.pool import HOST, Pool
-from mindgap.platforms.running import run
+from mindgap.platforms.running import run, run_here
 from mindgap.program.case import Case
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
@@ -132,11 +132,7 @@ class Examiner:
     def run(self, spec: PlatformSpec, case: Case) -> Outcome:
         """What one platform does with it; the outputs are in memory."""
         self.executed += len(case.graph.nodes)
-        path = self.pool.scratch.new_file("case")
-        try:
-            return discarded(opened(run(self.pool, spec, make_parcel(case, path))))
-        finally:
-            path.unlink(missing_ok=True)
+        return run_here(self.pool, spec, case)
 
     def fresh(self) -> None:
         """End the platform's worker: the next examination meets a new process."""

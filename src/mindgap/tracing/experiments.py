@@ -161,7 +161,7 @@ def reversal(examiner: Examiner, witness: Case) -> tuple[float, float] | None:
 def _together(examiner: Examiner, witnesses: Sequence[Case]) -> list[bool | None] | None:
     whole, owned = merged(witnesses, "experiments")
     found = examiner.examine(whole)
-    if not (found.eager.ok and found.candidate.ok):
+    if not found.both_ran:
         return None
     return [
         any(found.comparisons[n].conclusion is Conclusion.DIVERGES for n in names if n in found.comparisons)

@@ -52,7 +52,7 @@ def errors_along(
         tell(f"inner values of {len(members)} operators")
         shown, count = showing(program, members)
         seen = examiner.examine(witness.with_program(shown), noise_runs=NOISE_RUNS)
-        if not (seen.eager.ok and seen.candidate.ok):
+        if not seen.both_ran:
             return Along({}, f"it does not run with its inner values shown: {seen.candidate.message}")
         kept = [seen.comparisons.get(f"[{place}]") for place in range(len(members), len(members) + count)]
         changed = [item for name, item in seen.comparisons.items() if name.startswith("input:")]

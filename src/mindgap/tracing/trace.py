@@ -36,11 +36,6 @@ class Trace:
     def step(self, node: int) -> TracedOperator:
         return next(step for step in self.steps if step.node == node)
 
-    @property
-    def first_excess(self) -> TracedOperator | None:
-        """The first operator whose result is wrong in the platform's own run."""
-        return next((step for step in self.steps if step.at_fault or step.inherits), None)
-
 
 def trace(
     examiner: Examiner, witness: Case, symptom: Symptom, tell: Callable[[str], None] = lambda what: None
