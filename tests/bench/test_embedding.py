@@ -15,11 +15,11 @@ def test_the_case_computes_what_it_did_alone() -> None:
     case = witness_of(lambda x: torch.floor(x / 3), torch.tensor([-7.0, 7.0]))
     around = host(0)
     whole, own = embedded(case, around)
-    places = [place for place, node in enumerate(whole.program.nodes) if node.id in own]
-    assert [whole.program.nodes[place].op for place in places] == [node.op for node in case.program.nodes]
-    assert places[0] > 10 and places[-1] < len(whole.program.nodes) - 10, "in the middle"
-    validate(whole.program)
-    found = [leaf for _, leaf in leaves(Executable(whole.program, whole.constants).run(list(whole.inputs)))]
+    indices = [index for index, node in enumerate(whole.graph.nodes) if node.id in own]
+    assert [whole.graph.nodes[index].op for index in indices] == [node.op for node in case.graph.nodes]
+    assert indices[0] > 10 and indices[-1] < len(whole.graph.nodes) - 10, "in the middle"
+    validate(whole.graph)
+    found = [leaf for _, leaf in leaves(Executable(whole.graph, whole.constants).run(whole.tensors))]
     assert torch.equal(found[-1], torch.tensor([[-3.0, 2.0], [-3.0, 2.0]]))
-    alone = [leaf for _, leaf in leaves(Executable(around.program, around.constants).run(list(around.inputs)))]
+    alone = [leaf for _, leaf in leaves(Executable(around.graph, around.constants).run(around.tensors))]
     assert all(torch.equal(a, b) for a, b in zip(alone, found))

@@ -18,6 +18,13 @@ def test_every_command_has_help_that_teaches() -> None:
         assert name in text and len(text) > 300, name
 
 
+@pytest.mark.parametrize("group", ["", "bench", "corpus", "variants"])
+def test_no_summary_is_cut(mindgap: Run, group: str) -> None:
+    shown = mindgap(*group.split(), "--help", COLUMNS="80").stdout
+    listed = shown.partition("Commands:")[2].strip().splitlines()
+    assert len(listed) >= 3 and all(line.endswith(".") and not line.endswith("...") for line in listed), shown
+
+
 @pytest.mark.parametrize("page", ["commands.md", "mutations.md", "unspecified.md"])
 def test_the_generated_pages_are_current(page: str) -> None:
     assert (ROOT / "docs" / page).read_text() == pages()[page], "run: make reference"

@@ -32,8 +32,9 @@ def test_a_real_difference_becomes_an_operator_a_cause_and_a_script(mindgap: Run
     assert "aten.div" in done.stdout and "rounds toward zero" in done.stdout and "still differs" in done.stdout
     document = json.loads((here / "result.json").read_text())
     assert document == json.loads((here / "out" / "explain.json").read_text())
-    assert [step["op"] for step in document["culprits"]] == ["aten.div.Tensor_mode"]
-    assert document["witness"]["nodes"] == 1 and document["witness"]["survived"]
+    assert document["schema"] == "mindgap.explain/2"
+    assert [step["op"] for step in document["operators"]] == ["aten.div.Tensor_mode"]
+    assert len(document["proof"]["operators"]) == 1 and document["proof"]["survived"]
     assert document["trace"][-1]["inherits"]
     issue = (here / "out" / "issue.md").read_text()
     assert "torch.div(" in issue and "float64" in issue and "- openvino" in issue

@@ -41,7 +41,7 @@ def test_a_campaign_from_start_to_export(mindgap: Run, tmp_path: Path) -> None:
 
 def test_mistakes_are_said(mindgap: Run) -> None:
     for arguments, words in (
-        (("hunt",), "say where"),
+        (("hunt",), "use -o DIR"),
         (("hunt", "--resume", "nowhere"), "no campaign"),
         (("hunt", "-o", "out", "--sample", "inductor=lots"), "not understood"),
         (("merge", "nowhere", "results.mgz"), "no campaign"),

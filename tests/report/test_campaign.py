@@ -83,7 +83,7 @@ def test_what_was_not_decided_is_said() -> None:
 def test_the_page_cannot_be_broken_by_a_message() -> None:
     page = campaign_markdown(campaign())
     assert "\\<b\\>" in page and "\\|" in page
-    for title in ("What to look at first", "What ran", "What diverges", "What did not run", "Known already"):
+    for title in ("What to look at first", "What ran", "What diverges", "What did not run", "Already known"):
         assert f"## {title}" in page
 
 

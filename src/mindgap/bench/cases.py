@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from mindgap.bench.measurement import Measurement
+from mindgap.bench.measurement import Measurement, Row, Tell, grouped, share
 from mindgap.errors import MindgapError, UsageError
-from mindgap.platforms.versions import versions
 from mindgap.session.session import Session
 
 PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
@@ -67,34 +66,38 @@ class Judged:
         return self.blame == ("eager" if self.fp64.startswith("crash") else "candidate")
 
 
-def measure(tell: Callable[[str, str], None], folder: Path, only: Sequence[str] = ()) -> Measurement:
+def measure(tell: Tell, folder: Path = Path("cases"), only: Sequence[str] = ()) -> Measurement:
     """Check every case of a folder and compare with its truth.json."""
     judged = judge_cases(tell, folder, only)
-    groups = sorted({item.group for item in judged})
-    rows = [_row(group, [item for item in judged if item.group == group]) for group in groups]
-    rows.append(_row("all", judged))
-    wrong = [item for item in judged if not item.accepted]
+    wrong = [
+        f"  wrong: {i.case} on {i.platform}: {i.verdict}, right is {'/'.join(i.right)}"
+        for i in judged
+        if not i.accepted
+    ]
+    kinds = [
+        f"  kind: {i.case} on {i.platform}: {i.kind} for '{i.observed[:40]}'"
+        for i in judged
+        if i.must_diverge and i.accepted and not i.kind_right
+    ]
+    blames = [
+        f"  blame: {i.case} on {i.platform}: {i.blame}"
+        for i in judged
+        if i.blame_known and i.accepted and not i.blame_right
+    ]
+    right = f"{len(judged) - len(wrong)} of {len(judged)} verdicts are right"
     return Measurement(
         name="cases",
         what="verdicts against the known truth: `accepted` are right verdicts; recall over what must diverge; "
         "precision over what was called diverges",
         on=f"{len({item.case for item in judged})} cases x {', '.join(PLATFORMS)}",
-        rows=tuple(rows),
-        conclusion="\n".join(
-            [f"{len(judged) - len(wrong)} of {len(judged)} verdicts are right"]
-            + [f"  wrong: {i.case} on {i.platform}: {i.verdict}, right is {'/'.join(i.right)}" for i in wrong]
-            + [f"  kind: {i.case} on {i.platform}: {i.kind} for '{i.observed[:40]}'" for i in judged
-               if i.must_diverge and i.accepted and not i.kind_right]
-            + [f"  blame: {i.case} on {i.platform}: {i.blame}" for i in judged
-               if i.blame_known and i.accepted and not i.blame_right]
-        ),
-        versions=versions(),
+        rows=grouped(sorted(judged, key=lambda item: item.group), lambda item: item.group, _row),
+        conclusion="\n".join([right, *wrong, *kinds, *blames]),
     )  # fmt: skip
 
 
-def judge_cases(tell: Callable[[str, str], None], folder: Path, only: Sequence[str] = ()) -> list[Judged]:
+def judge_cases(tell: Tell, folder: Path, only: Sequence[str] = ()) -> list[Judged]:
     """Every case on every platform."""
-    truth = _truth(folder)
+    truth = read_truth(folder)
     names = [name for name in truth if not only or name in only]
     judged = []
     with Session() as session:
@@ -104,34 +107,36 @@ def judge_cases(tell: Callable[[str, str], None], folder: Path, only: Sequence[s
     return judged
 
 
+def read_truth(folder: Path) -> dict[str, Any]:
+    """What is known of each case of a folder: its truth.json."""
+    path = folder / "truth.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError("the cases cannot be read", where=str(path), cause=str(error)) from error
+    return found
+
+
 def _judge_case(session: Session, folder: Path, name: str, truth: Mapping[str, Any]) -> list[Judged]:
+    found: dict[str, tuple[str, str | None, str | None, str]]
     try:
         result = session.check(str((folder / f"{name}.py").absolute()), None, PLATFORMS)
+        verdicts = {platform: item.verdict for platform, item in result.platforms.items()}
         found = {
-            platform: (item.verdict.conclusion.value, item.verdict.kind, item.verdict.blame, item.verdict.sentence)
-            for platform, item in result.platforms.items()
+            platform: (v.conclusion.value, v.kind and v.kind.value, v.blame and v.blame.value, v.sentence)
+            for platform, v in verdicts.items()
         }
     except MindgapError as error:
         found = {platform: ("error", None, None, str(error)) for platform in PLATFORMS}
     observed = {**truth["observed"], "eager@scalar": truth["observed"].get("scalar", "")}
     return [
-        Judged(
-            case=name,
-            group=truth["class"],
-            platform=platform,
-            right=tuple(truth["platforms"][platform]),
-            observed=observed.get(platform, ""),
-            fp64=observed.get("fp64", ""),
-            verdict=verdict,
-            kind=kind.value if kind else None,
-            blame=blame.value if blame else None,
-            sentence=sentence,
-        )
-        for platform, (verdict, kind, blame, sentence) in found.items()
-    ]
+        Judged(name, truth["class"], platform, tuple(truth["platforms"][platform]), observed.get(platform, ""),
+               observed.get("fp64", ""), *said)
+        for platform, said in found.items()
+    ]  # fmt: skip
 
 
-def _row(group: str, items: Sequence[Judged]) -> dict[str, Any]:
+def _row(group: str, items: Sequence[Judged]) -> Row:
     counts = Counter(item.verdict for item in items)
     must = [item for item in items if item.must_diverge]
     said = [item for item in items if item.verdict == "diverges"]
@@ -141,22 +146,9 @@ def _row(group: str, items: Sequence[Judged]) -> dict[str, Any]:
         "class": group,
         "verdicts": len(items),
         "accepted": sum(item.accepted for item in items),
-        "recall": _share(len(found), len(must)),
-        "precision": _share(sum("diverges" in item.right for item in said), len(said)),
-        "kind": _share(sum(item.kind_right for item in found), len(found)),
-        "blame": _share(sum(item.blame_right for item in blamed), len(blamed)),
+        "recall": share(len(found), len(must)),
+        "precision": share(sum("diverges" in item.right for item in said), len(said)),
+        "kind": share(sum(item.kind_right for item in found), len(found)),
+        "blame": share(sum(item.blame_right for item in blamed), len(blamed)),
         "said": ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()),
     }
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part}/{whole}" if whole else "-"
-
-
-def _truth(folder: Path) -> dict[str, Any]:
-    path = folder / "truth.json"
-    try:
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
-    except (OSError, ValueError) as error:
-        raise UsageError("the cases cannot be read", where=str(path), cause=str(error)) from error

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mindgap.corpus.inputs import of_program
 from mindgap.corpus.sources.shipped import FOLDER
 from mindgap.errors import UsageError
 from mindgap.program import codec
 from mindgap.program.case import Case
+from mindgap.program.examples import of_program
 from mindgap.program.graph import Argument, Node, Ref
 from mindgap.records.tensors import TensorMeta
 from mindgap.tracing.examine import Examiner
@@ -16,31 +16,26 @@ from mindgap.tracing.extract import merged
 from mindgap.tracing.metas import with_metas
 
 HOSTS = (
-    "vision-resnet",
-    "language-bert",
-    "audio-wav2vec2",
-    "tabular-ft-transformer",
-    "diffusion-unet",
-    "language-gpt2",
-)
+    "vision-resnet", "language-bert", "audio-wav2vec2", "tabular-ft-transformer", "diffusion-unet", "language-gpt2",
+)  # fmt: skip
 """Programs of the smoke corpus, 60 to 200 operators each."""
 
 
 def host(number: int) -> Case:
     """A real program with weights and inputs."""
     program, constants = codec.load(FOLDER / f"{HOSTS[number % len(HOSTS)]}.mgp")
-    return Case.of(program, constants, tuple(of_program(program, 0)))
+    return Case.of(program, constants, of_program(program, 0))
 
 
 def fitting_host(number: int, examiner: Examiner) -> Case:
     """The first from this number on that the platform runs without a difference of its own."""
-    for place in range(number, number + len(HOSTS)):
-        name = (examiner.platform.name, HOSTS[place % len(HOSTS)])
+    for index in range(number, number + len(HOSTS)):
+        name = (examiner.platform.name, HOSTS[index % len(HOSTS)])
         if name not in _FITTING:
-            _FITTING[name] = examiner.examine(host(place)).symptom is None
+            _FITTING[name] = examiner.examine(host(index)).symptom is None
         if _FITTING[name]:
-            return host(place)
-    raise UsageError(f"{examiner.platform.name} has differences of its own in all of {', '.join(HOSTS)}")
+            return host(index)
+    raise UsageError(f"{examiner.platform.name} has differences of its own in every host: {', '.join(HOSTS)}")
 
 
 _FITTING: dict[tuple[str, str], bool] = {}
@@ -51,18 +46,18 @@ def embedded(case: Case, around: Case) -> tuple[Case, frozenset[int]]:
     whole, owned = merged([around, case], f"{case.graph.name} in {around.graph.name}")
     nodes = list(whole.graph.nodes)
     own = nodes[len(around.graph.nodes) :]
-    middle = len(around.graph.nodes) // 2
     rest = nodes[: len(around.graph.nodes)]
+    middle = len(rest) // 2
     metas = {node.id: node.meta for node in own}
     fresh = 1 + max(item.id for item in (*whole.graph.given(), *nodes))
     tail: list[Node] = []
     outputs: list[Argument] = list(whole.graph.outputs)
     mine = sum(name.startswith("[") for name in owned[1])
-    for place in range(len(outputs) - mine, len(outputs)):
-        if isinstance(outputs[place], Ref) and isinstance(metas.get(int(outputs[place])), TensorMeta):
-            tail.append(Node(fresh, "aten.unsqueeze.default", (outputs[place], 0)))
+    for index in range(len(outputs) - mine, len(outputs)):
+        if isinstance(outputs[index], Ref) and isinstance(metas.get(int(outputs[index])), TensorMeta):
+            tail.append(Node(fresh, "aten.unsqueeze.default", (outputs[index], 0)))
             tail.append(Node(fresh + 1, "aten.cat.default", ([Ref(fresh), Ref(fresh)],)))
-            outputs[place] = Ref(fresh + 1)
+            outputs[index] = Ref(fresh + 1)
             fresh += 2
     ordered = (*rest[:middle], *own, *tail, *rest[middle:])
     whole = whole.with_program(replace(whole.graph, nodes=ordered, outputs=tuple(outputs)))

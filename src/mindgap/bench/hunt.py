@@ -1,4 +1,4 @@
-"""How fast a campaign is: variants a second through eager, eager@scalar and the float64 reference."""
+"""How fast a campaign is: variants per second through eager, eager@scalar and the float64 reference."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mindgap.bench.measurement import Measurement
+from mindgap.bench.measurement import Measurement, Row, Tell
 from mindgap.campaign.campaign_run import CampaignRun
 from mindgap.campaign.ledger import FILE, Ledger
 from mindgap.campaign.plan import Plan
@@ -23,9 +23,8 @@ from mindgap.execution.pool import Pool
 from mindgap.execution.pulse import cpu_seconds
 from mindgap.platforms.config import Config
 from mindgap.platforms.registry import resolve
-from mindgap.platforms.versions import versions
 from mindgap.records.memory import resident_mb
-from mindgap.variants.base import load_bases
+from mindgap.variants.base import Base, load_bases
 
 PLATFORMS: Final = ("eager", "eager@scalar")
 LARGEST: Final = 120
@@ -47,43 +46,62 @@ class _Rate:
     judging_s: float
     parent_mb: int
     ledger_bytes: int
-    """For one variant."""
+    """Per variant."""
 
     @property
     def per_second(self) -> float:
         return self.variants / self.seconds
 
+    @property
+    def cpu_ms(self) -> float:
+        return 1000 * self.cpu_s / self.variants
 
-def measure(tell: Callable[[str, str], None], variants: int = 400, seed: int = 0, rounds: int = 1) -> Measurement:
-    """The same campaign on one core with one worker at a time, and on all with two, in turns."""
-    bases = [base for base in load_bases(None, None) if len(base.program.nodes) <= LARGEST]
+    def row(self) -> Row:
+        return {
+            "at once": self.jobs,
+            "variants": self.variants,
+            "seconds": round(self.seconds, 1),
+            "variants/s": round(self.per_second, 1),
+            "cpu ms/variant": round(self.cpu_ms, 1),
+            "platforms s": round(self.own_s, 1),
+            "judges s": round(self.judging_s, 1),
+            "parent MB": self.parent_mb,
+            "ledger bytes/variant": self.ledger_bytes,
+        }
+
+
+def measure(tell: Tell, variants: int = 400, seed: int = 0, rounds: int = 1) -> Measurement:
+    """The same campaign on one core with one worker and on two with two, in turns."""
+    bases = small_bases()
     names = tuple(f"smoke:{base.name}" for base in bases)
     rates = []
     for turn in range(1, rounds + 1):
         for jobs in (1, 2):
-            tell("campaign", f"{variants} variants, {jobs} at a time, round {turn} of {rounds}")
+            tell("campaign", f"{variants} variants, {jobs} at once, round {turn} of {rounds}")
             with _cores(jobs):
                 rates.append(_campaign(names, variants, seed, jobs))
     pairs = list(zip(rates[::2], rates[1::2]))
     one, two = sorted(pairs, key=lambda pair: pair[1].per_second)[(len(pairs) - 1) // 2]  # the median round
     nodes = sum(len(base.program.nodes) for base in bases) / len(bases)
-    cpu_ms = 1000 * two.cpu_s / two.variants
     scaling = statistics.median(pair[1].per_second / pair[0].per_second for pair in pairs)
     outside = 1 - (one.own_s + one.judging_s) / one.seconds
     return Measurement(
         name="hunt",
-        what="variants a second through synthesis, eager, eager@scalar, float64 reference, verdict and ledger, after "
-        "the first fifth; `cpu` is the time of all processes for one variant, which other load changes less; "
-        "`outside` is the part of the wall time in which neither a platform nor a judge was at work, one at a time",
+        what="variants per second through synthesis, eager, eager@scalar, float64 reference, verdict and ledger, after "
+        "the first fifth; `cpu` is the CPU time of all processes per variant, which depends less on other load; "
+        "`outside` is the share of the wall time in which neither a platform nor a judge worked, with one worker",
         on=f"{len(bases)} programs of the smoke corpus with {nodes:.0f} operators on average, "
         f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-        rows=tuple(_row(rate) for rate in rates),
+        rows=[rate.row() for rate in rates],
         conclusion=f"{two.per_second:.1f} variants/s in the median round (target: 60 on two idle cores); "
-        f"{cpu_ms:.0f} ms of CPU time a variant, enough for {2000 / cpu_ms:.0f}/s on two idle cores; "
+        f"{two.cpu_ms:.0f} ms of CPU time per variant, enough for {2000 / two.cpu_ms:.0f}/s on two idle cores; "
         f"{100 * outside:.0f}% outside platforms and judges (target: at most 40%); two workers on two cores are "
-        f"{scaling:.2f} times one on one (target: 1.8)",
-        versions=versions(),
+        f"{scaling:.2f}x as fast as one on one (target: 1.8x)",
     )
+
+
+def small_bases() -> list[Base]:
+    return [base for base in load_bases() if len(base.program.nodes) <= LARGEST]
 
 
 def _campaign(names: tuple[str, ...], variants: int, seed: int, jobs: int) -> _Rate:
@@ -100,22 +118,15 @@ def _campaign(names: tuple[str, ...], variants: int, seed: int, jobs: int) -> _R
         run.run(stream_of(plan, Path(folder), pool), None, watch)
         (start, before, used, judging), (end, after, used_at_end, judging_at_end) = marks[0], marks[-1]
         total = ledger.data.execute("SELECT SUM(seconds) FROM outcomes").fetchone()[0] or 0.0
+        size = (Path(folder) / FILE).stat().st_size // ledger.count()
         own = total * (after - before) / variants
-        return _Rate(
-            jobs,
-            end - start,
-            after - before,
-            used_at_end - used,
-            own,
-            judging_at_end - judging,
-            resident_mb(),
-            (Path(folder) / FILE).stat().st_size // ledger.count(),
-        )
+        return _Rate(jobs, end - start, after - before, used_at_end - used, own, judging_at_end - judging,
+                     resident_mb(), size)  # fmt: skip
 
 
 @contextlib.contextmanager
 def _cores(count: int) -> Iterator[None]:
-    """So many cores for this process and those that it starts: a second core would help a single worker, too."""
+    """Only so many cores for this process and its children: a second core would help a single worker, too."""
     if not hasattr(os, "sched_setaffinity"):  # not Linux
         yield
         return
@@ -130,17 +141,3 @@ def _cores(count: int) -> Iterator[None]:
 def _cpu_s() -> float:
     """CPU time of this process and of its workers so far, as Linux counts it."""
     return cpu_seconds(lambda process, parent, session: os.getpid() in (process, parent)) or 0.0
-
-
-def _row(rate: _Rate) -> dict[str, str | int | float]:
-    return {
-        "at a time": rate.jobs,
-        "variants": rate.variants,
-        "seconds": round(rate.seconds, 1),
-        "variants/s": round(rate.per_second, 1),
-        "cpu ms/variant": round(1000 * rate.cpu_s / rate.variants, 1),
-        "platforms s": round(rate.own_s, 1),
-        "judges s": round(rate.judging_s, 1),
-        "parent MB": rate.parent_mb,
-        "ledger bytes/variant": rate.ledger_bytes,
-    }

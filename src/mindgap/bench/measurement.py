@@ -1,11 +1,18 @@
-"""The result of a benchmark."""
+"""The result of a benchmark, and what its tables are made of."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+from mindgap.platforms.versions import versions
+
+T = TypeVar("T")
+Tell: TypeAlias = Callable[[str, str], None]
+"""Told who is doing what."""
+Row: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,21 +22,25 @@ class Measurement:
     name: str
     what: str
     on: str
-    rows: tuple[Mapping[str, Any], ...]
+    rows: Sequence[Row]
     """One line of the table each; every row has the same keys."""
     conclusion: str
-    versions: Mapping[str, str]
+    versions: Mapping[str, str] = field(default_factory=versions)
 
     def document(self) -> dict[str, Any]:
-        return {
-            "schema": "mindgap.bench/1",
-            "name": self.name,
-            "what": self.what,
-            "on": self.on,
-            "rows": [dict(row) for row in self.rows],
-            "conclusion": self.conclusion,
-            "versions": dict(self.versions),
-        }
+        return {"schema": "mindgap.bench/1", **asdict(self)}
+
+
+def grouped(items: Sequence[T], group: Callable[[T], str], summary: Callable[[str, Sequence[T]], Row]) -> list[Row]:
+    """A row per group in the order of their first items, then one for all."""
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(group(item), []).append(item)
+    return [*(summary(name, found) for name, found in groups.items()), summary("all", items)]
+
+
+def share(part: int, whole: int) -> str:
+    return f"{part}/{whole}" if whole else "-"
 
 
 def median(values: Sequence[float]) -> float | str:

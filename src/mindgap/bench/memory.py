@@ -7,35 +7,32 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import torch
 
-from mindgap.bench.measurement import Measurement
-from mindgap.platforms.versions import versions
+from mindgap.bench.measurement import Measurement, Tell
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.verdicts import compare, elements
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.survey import Survey, Surveyed
 
-ELEMENTS: Final = 1 << 29
-"""2 GB of float32."""
 _PIECE: Final = 1 << 22
 
 
-def measure(tell: Callable[[str, str], None], elements: int = ELEMENTS, chunk: int | None = None) -> Measurement:
+def measure(tell: Tell, megabytes: int = 2048, chunk: int | None = None) -> Measurement:
     """Judge one output with a single wrong element in a fresh process and watch its private memory."""
-    tell("memory", f"an output of {elements * 4 / 2**30:.3g} GB, with reference and floor beside it")
+    tell("memory", f"an output of {megabytes:,} MB, with its reference and noise floor")
+    elements = megabytes << 18
     with tempfile.TemporaryDirectory(prefix="mindgap-memory-") as folder:
         command = [sys.executable, "-m", "mindgap.bench.memory", folder, str(elements), str(chunk or 0)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     conclusion, worst, extra, seconds = done.stdout.split()
     row = {
-        "output_mb": elements * 4 // 2**20,
+        "output_mb": megabytes,
         "verdict": conclusion,
         "worst": worst,
         "extra_mb": round(float(extra)),
@@ -44,16 +41,15 @@ def measure(tell: Callable[[str, str], None], elements: int = ELEMENTS, chunk: i
     return Measurement(
         name="memory",
         what="private memory of the judging process beyond what it had before; tensors that workers return are mapped",
-        on=f"one float32 output of {row['output_mb']} MB, two platforms, one wrong element in the middle",
+        on=f"one float32 output of {megabytes} MB, two platforms, one wrong element in the middle",
         rows=(row,),
         conclusion=f"judged within {row['extra_mb']} MB extra (target for 2 GB: 1 GB); "
         f"the wrong element was {'found' if worst == f'output[{elements // 2}]' else 'NOT found'}",
-        versions=versions(),
     )
 
 
 def _judge(folder: Path, count: int, chunk: int) -> None:
-    """What the fresh process does: prints conclusion, place, extra megabytes and seconds."""
+    """What the fresh process does: prints conclusion, worst index, extra megabytes and seconds."""
     if chunk:
         compare.CHUNK = elements.CHUNK = chunk  # type: ignore[attr-defined, misc]
     # Only the candidate's file is really written: the others are holes, which read as zeros.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,21 +11,19 @@ from typing import Any, Final
 
 import torch
 
+from mindgap.bench.explain import FEW, result_columns
 from mindgap.bench.faults import FAULTS, MARK, PLANTED
-from mindgap.bench.measurement import Measurement, median
-from mindgap.bench.side_by_side import Row, make_rows
-from mindgap.errors import MindgapError
+from mindgap.bench.measurement import Measurement, Row, Tell, grouped, median, share
+from mindgap.bench.side_by_side import make_rows, problem_of
 from mindgap.execution.pool import Pool
 from mindgap.explanation.explain import explain_case
 from mindgap.platforms.config import Config
 from mindgap.platforms.registry import resolve
-from mindgap.platforms.versions import versions
 from mindgap.program import ops
 from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, Ref
 from mindgap.program.made import recreate
 from mindgap.program.operators import Rounding, Terms, traits
-from mindgap.records.explanation import Explanation
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent
 from mindgap.reduction.reducer import Budget
@@ -37,24 +34,19 @@ from mindgap.variants.base import Base, load_bases
 from mindgap.variants.synthesis import Synthesis
 from mindgap.verdicts.unspecified.chance import may_draw
 
-FEW: Final = 3
 VARIANTS: Final = 12
 """Variants that are tried for one fault: not every program has integers, or writes to a view."""
 ATTEMPTS: Final = 8
 """Nodes that are tried until a planted fault reaches an output; one that does not is no finding."""
-
-
 STREAMS: Final = 1_000_000
 """Streams of variants of one seed: each fault draws from its own, so that they can be planted in any order."""
+TARGETS: Final = {
+    "node named first": "95%", "cause right": "80%", f"at most {FEW} operators": "90%", "script shows it": "100%",
+}  # fmt: skip
 
 
 def measure(
-    tell: Callable[[str, str], None],
-    count: int = 230,
-    seed: int = 0,
-    kept: Path | None = None,
-    jobs: int = 2,
-    budget_s: float = 60.0,
+    tell: Tell, count: int = 230, seed: int = 0, keep: Path | None = None, jobs: int = 2, budget_s: float = 60.0
 ) -> Measurement:
     """Plant one fault in each of `count` variants of the smoke corpus and explain what it does."""
     names = list(FAULTS)
@@ -66,17 +58,17 @@ def measure(
             return lambda session: _planted_once(session.pool, bases, fault, seed, number, Path(place), budget_s)
 
         todo = {f"{names[number % len(names)]} {number}, seed {seed}": work(number) for number in range(count)}
-        rows = make_rows(todo, jobs, kept, lambda what: tell("quality", what))
-    table = [_summary(fault, [row for row in rows if row["fault"] == fault]) for fault in names[:count]]
-    table.append(_summary("all", rows))
+        rows = make_rows(todo, jobs, keep, lambda what: tell("quality", what))
+    total = _summary("all", [row for row in rows if row["found"]], percent=True)
+    shares = ", ".join(f"{name} {total[name]} (target: {target})" for name, target in TARGETS.items())
+    misses = [f"  {row['fault']} at {row['op']} in {row['base']}: {_missed(row)[:200]}" for row in rows if _missed(row)]
     return Measurement(
         name="quality",
         what="planted faults explained: the node at fault named first, its kind of cause, a witness of at most "
         f"{FEW} operators, and a script (with a stand-in for the faulty platform) that shows it",
         on=f"{len(rows)} faults in variants of the smoke corpus, seed {seed}; those that reach an output count",
-        rows=tuple(table),
-        conclusion="\n".join([_sentence(rows), *(f"  {_miss(row)}" for row in rows if _missed(row))]),
-        versions=versions(),
+        rows=grouped(rows, lambda row: str(row["fault"]), _summary),
+        conclusion="\n".join([f"of {total['reach an output']} faults: {shares}", *misses]),
     )
 
 
@@ -139,11 +131,11 @@ def _strided(meta: TensorMeta) -> bool:
 def _with_nan(witness: Case) -> Case:
     """One NaN in the first floating input."""
     tensors = list(witness.tensors)
-    for place, tensor in enumerate(tensors):
+    for index, tensor in enumerate(tensors):
         if tensor.is_floating_point() and tensor.numel():
             changed = tensor.clone(memory_format=torch.contiguous_format)
             changed.view(-1)[0] = float("nan")
-            tensors[place] = changed
+            tensors[index] = changed
             break
     return witness.with_tensors(tensors)
 
@@ -167,85 +159,54 @@ def _one(pool: Pool, witness: Case, fault: str, number: int, place: Path, budget
     for attempt, (node, marked) in enumerate(planted(witness, fault, rng)):
         if attempt == ATTEMPTS:
             break
-        start = time.perf_counter()
         if examiner.examine(marked).symptom is None:
             continue
-        plain = time.perf_counter() - start
         spec = replace(PLANTED, options={"fault": fault, "op": node.op.split(".")[1]})
         try:
             found = explain_case(pool, fault, marked, spec, Config(), place / str(number), Budget(budget_s))
-        except Exception as error:  # a bug of ours is a row too
-            text = str(error) if isinstance(error, MindgapError) else f"bug: {type(error).__name__}: {error}"
-            return {"found": True, "op": node.op, "nodes": len(witness.graph.nodes), "problem": text}
-        return {**_score(found, node, fault), "examine_s": round(plain, 3)}
+        except Exception as error:
+            return {"found": True, "op": node.op, "problem": problem_of(error)}
+        return {
+            **result_columns(found),
+            "found": True,
+            "op": node.op,
+            "left": len(found.proof.operators),
+            "named": not found.is_together and found.culprits[0] == node.id,
+            "class_right": found.cause.kind.value in FAULTS[fault].classes,
+            "seconds": sum(found.seconds.values()),
+        }
     return {"found": False}
 
 
-def _score(found: Explanation, node: Node, fault: str) -> Row:
-    return {
-        "found": True,
-        "op": node.op,
-        "nodes": len(found.trace),
-        "named": not found.is_together and found.culprits[0] == node.id,
-        "class": found.cause.kind.value,
-        "class_right": found.cause.kind.value in FAULTS[fault].classes,
-        "left": len(found.proof.operators),
-        "operators": list(found.proof.operators),
-        "reproduces": found.script.reproduces,
-        "said": "" if found.script.reproduces else found.script.said[-300:],
-        "seconds": sum(found.seconds.values()),
-        "trace_s": found.seconds.get("trace", 0.0),
-        "trace_runs": round(found.plain_runs, 2),
-        "problem": "",
+def _missed(row: Row) -> str:
+    """What the explanation of a fault that reached an output lacks; empty when it is as it should be."""
+    if not row["found"] or row["problem"]:
+        return str(row.get("problem", ""))
+    wrong = {
+        "another node is named": not row["named"],
+        f"called {row['class']}": not row["class_right"],
+        f"{row['left']} operators left": row["left"] > FEW,
+        "the script does not show it": not row["reproduces"],
     }
+    return ", ".join(what for what, is_so in wrong.items() if is_so)
 
 
-def _missed(row: Row) -> bool:
-    good = row.get("named") and row.get("class_right") and row.get("reproduces") and row.get("left", 9) <= FEW
-    return bool(row["found"]) and not good
-
-
-def _miss(row: Row) -> str:
-    if row["problem"]:
-        return f"{row['fault']} at {row['op']}: {row['problem'][:120]}"
-    wrong = [] if row["named"] else ["another node is named"]
-    wrong += [] if row["class_right"] else [f"called {row['class']}"]
-    wrong += [] if row["left"] <= FEW else [f"{row['left']} operators left"]
-    wrong += [] if row["reproduces"] else ["the script does not show it"]
-    return f"{row['fault']} at {row['op']} in {row['base']}: {', '.join(wrong)}"
-
-
-def _summary(fault: str, rows: Sequence[Row]) -> Row:
+def _summary(fault: str, rows: Sequence[Row], percent: bool = False) -> Row:
     found = [row for row in rows if row["found"]]
-    times = [row["seconds"] for row in found if "seconds" in row]
+    done = [row for row in found if not row["problem"]]
+
+    def part(good: Callable[[Row], Any]) -> str:
+        right = sum(bool(good(row)) for row in done)
+        return f"{100 * right / max(1, len(found)):.0f}%" if percent else share(right, len(found))
+
     return {
         "fault": fault,
         "variants": sum(row["drawn"] for row in rows),
         "reach an output": len(found),
-        "node named first": _share(found, lambda row: row.get("named")),
-        "cause right": _share(found, lambda row: row.get("class_right")),
-        f"at most {FEW} operators": _share(found, lambda row: row.get("left", 9) <= FEW),
-        "script shows it": _share(found, lambda row: row.get("reproduces")),
-        "tracing, in plain runs (median)": median([row["trace_runs"] for row in found if "trace_runs" in row]),
-        "seconds (median)": median(times),
+        "node named first": part(lambda row: row["named"]),
+        "cause right": part(lambda row: row["class_right"]),
+        f"at most {FEW} operators": part(lambda row: row["left"] <= FEW),
+        "script shows it": part(lambda row: row["reproduces"]),
+        "tracing, in plain runs (median)": median([row["trace_runs"] for row in done]),
+        "seconds (median)": median([row["seconds"] for row in done]),
     }
-
-
-def _share(rows: Sequence[Row], good: Callable[[Row], Any]) -> str:
-    return f"{sum(bool(good(row)) for row in rows)}/{len(rows)}" if rows else "-"
-
-
-def _sentence(rows: Sequence[Row]) -> str:
-    found = [row for row in rows if row["found"]]
-    if not found:
-        return "no fault reached an output"
-
-    def part(key: str) -> str:
-        return f"{100 * sum(bool(row.get(key)) for row in found) / len(found):.0f}%"
-
-    few = f"{100 * sum(row.get('left', 9) <= FEW for row in found) / len(found):.0f}%"
-    return (
-        f"of {len(found)} faults: node named first {part('named')} (aim 95%), "
-        f"cause right {part('class_right')} (aim 80%), at most {FEW} operators {few} (aim 90%), "
-        f"script shows it {part('reproduces')} (aim 100%)"
-    )

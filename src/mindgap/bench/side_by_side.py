@@ -1,4 +1,4 @@
-"""Rows of a slow benchmark, made side by side and kept as soon as they are there."""
+"""Rows of a slow benchmark: several are made at once, and each is kept as soon as it is done."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
+from mindgap.bench.measurement import Row
+from mindgap.errors import MindgapError
 from mindgap.execution.pool import in_parallel
 from mindgap.session.session import Session
-
-Row = dict[str, Any]
 
 
 def make_rows(
     work: Mapping[str, Callable[[Session], Row]], jobs: int, kept: Path | None, tell: Callable[[str], None]
 ) -> list[Row]:
-    """One row for each piece of work, in its order, `jobs` at a time with workers of their own.
+    """One row per piece of work, in its order, `jobs` at once with workers of their own.
 
-    Rows that the file holds are not made again; new ones are added to it at once.
+    Rows that the file holds are not made again; new ones are added to it as soon as they are done.
     """
-    rows = _read(kept)
+    lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
+    rows: dict[str, Row] = {row["name"]: row for row in map(json.loads, lines)}
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in work:
         if name not in rows:
@@ -48,8 +48,7 @@ def make_rows(
     return [rows[name] for name in work]
 
 
-def _read(kept: Path | None) -> dict[str, Row]:
-    if kept is None or not kept.exists():
-        return {}
-    rows = [json.loads(line) for line in kept.read_text().splitlines()]
-    return {row["name"]: row for row in rows}
+def problem_of(error: Exception) -> str:
+    """What went wrong, for a row: a bug of ours is a row too, and the others still count."""
+    text = str(error) if isinstance(error, MindgapError) else f"bug: {type(error).__name__}: {error}"
+    return text.replace("\n", " ")

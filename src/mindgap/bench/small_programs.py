@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 
 from mindgap.program import ops
+from mindgap.program.case import Case
 from mindgap.program.graph import Argument, Constant, Input, Node, Program, Ref, digest, map_leaves
-from mindgap.program.inputs import Inputs
-from mindgap.records.tensors import NamedTensor, TensorMeta
+from mindgap.records.tensors import TensorMeta
 
 LARGEST: Final = 1e4  # values beyond it would turn into infinities a few operators later
 LEAST: Final = 1e-12  # and values that all vanish leave nothing to compare
@@ -25,16 +24,17 @@ UNARY: Final = (
 BINARY: Final = ("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.maximum.default")
 
 
-@dataclass(frozen=True)
-class SmallProgram:
-    """A program with its constants and inputs."""
+STEPS: Final = (
+    "unary", "unary", "unary", "binary", "binary", "linear", "matmul", "convolution", "layer_norm", "softmax", "reduce",
+    "pool", "transpose",
+)  # fmt: skip
+LEAST_DIMS: Final = {
+    "linear": 2, "matmul": 2, "convolution": 4, "layer_norm": 2, "softmax": 1, "reduce": 2, "pool": 4, "transpose": 2,
+}  # fmt: skip
+"""Dimensions that a value needs."""
 
-    program: Program
-    constants: dict[str, torch.Tensor]
-    inputs: Inputs
 
-
-def small_program(seed: int) -> SmallProgram:
+def small_program(seed: int) -> Case:
     """The program of a seed: 3 to 10 operators on one or two small inputs, finite everywhere."""
     return _Maker(random.Random(seed), torch.Generator().manual_seed(seed), f"small-{seed}").make()
 
@@ -45,30 +45,23 @@ class _Maker:
     generator: torch.Generator
     name: str
     values: dict[int, torch.Tensor] = field(default_factory=dict)
-    inputs: list[Input] = field(default_factory=list)
     constants: list[Constant] = field(default_factory=list)
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     next_id: int = 0
 
-    def make(self) -> SmallProgram:
-        shapes = [(2, 4, 6, 6), (5, 24), (3, 7, 8)]
-        shape = self.random.choice(shapes)
-        given = []
-        for number in range(self.random.choice((1, 2))):
-            tensor = self.numbers(shape)
-            item = Input(self.new_id(tensor), f"x{number}", TensorMeta.of(tensor))
-            self.inputs.append(item)
-            given.append(NamedTensor(item.name, tensor))
+    def make(self) -> Case:
+        shape = self.random.choice([(2, 4, 6, 6), (5, 24), (3, 7, 8)])
+        given = [self.numbers(shape) for _ in range(self.random.choice((1, 2)))]
+        inputs = tuple(Input(self.new_id(t), f"x{number}", TensorMeta.of(t)) for number, t in enumerate(given))
         wanted = self.random.randint(3, 10)
         for _ in range(10 * wanted):  # some choices do not fit, or leave the range
             if len(self.nodes) == wanted:
                 break
-            self.random.choice(STEPS)(self)
+            self.step(self.random.choice(STEPS))
         outputs = tuple(Ref(node.id) for node in self.nodes[-2:])
-        program = Program(self.name, tuple(self.inputs), tuple(self.constants), tuple(self.nodes), outputs)
-        arguments = tuple(Ref(number) for number in range(len(given)))
-        return SmallProgram(program, self.tensors, Inputs(arguments, {}, tuple(given)))
+        program = Program(self.name, inputs, tuple(self.constants), tuple(self.nodes), outputs)
+        return Case.of(program, self.tensors, given)
 
     def numbers(self, shape: tuple[int, ...]) -> torch.Tensor:
         return torch.randn(shape, generator=self.generator)
@@ -107,67 +100,33 @@ class _Maker:
             return
         self.nodes.append(Node(self.new_id(result), op, args, {}, TensorMeta.of(result), ""))
 
-
-def _unary(make: _Maker) -> None:
-    make.add(make.random.choice(UNARY), make.some()[0])
-
-
-def _binary(make: _Maker) -> None:
-    make.add(make.random.choice(BINARY), make.some()[0], make.some()[0])
-
-
-def _linear(make: _Maker) -> None:
-    ref, value = make.some()
-    if value.dim() >= 2:
+    def step(self, kind: str) -> None:
+        """Append an operator of this kind, if it fits the value that was drawn."""
+        if kind == "unary":
+            return self.add(self.random.choice(UNARY), self.some()[0])
+        if kind == "binary":
+            return self.add(self.random.choice(BINARY), self.some()[0], self.some()[0])
+        ref, value = self.some()
+        dims = value.dim()
+        if dims < LEAST_DIMS[kind]:
+            return None
         width = value.shape[-1]
-        make.add("aten.linear.default", ref, make.weight((make.random.choice((8, 24)), width), width))
-
-
-def _attention(make: _Maker) -> None:
-    ref, value = make.some()
-    if value.dim() >= 2:
-        make.add("aten.matmul.default", ref, make.weight((value.shape[-1], value.shape[-1]), value.shape[-1]))
-
-
-def _convolution(make: _Maker) -> None:
-    ref, value = make.some()
-    if value.dim() == 4:
-        channels = value.shape[1]
-        make.add("aten.conv2d.default", ref, make.weight((6, channels, 3, 3), 9 * channels), None, [1, 1], [1, 1])
-
-
-def _normalise(make: _Maker) -> None:
-    ref, value = make.some()
-    if value.dim() >= 2 and value.shape[-1] > 2:
-        make.add("aten.layer_norm.default", ref, [value.shape[-1]])
-
-
-def _softmax(make: _Maker) -> None:
-    ref, value = make.some()
-    if value.dim():
-        make.add("aten.softmax.int", ref, make.random.randrange(value.dim()))
-
-
-def _reduce(make: _Maker) -> None:
-    ref, value = make.some()
-    if value.dim() > 1:
-        name = make.random.choice(("aten.sum.dim_IntList", "aten.mean.dim", "aten.amax.default"))
-        make.add(name, ref, [make.random.randrange(value.dim())], make.random.random() < 0.5)
-
-
-def _pool(make: _Maker) -> None:
-    ref, value = make.some()
-    if value.dim() == 4:
-        make.add("aten.avg_pool2d.default", ref, [2, 2])
-
-
-def _transpose(make: _Maker) -> None:
-    ref, value = make.some()
-    if value.dim() > 1:
-        make.add("aten.transpose.int", ref, 0, value.dim() - 1)
-
-
-STEPS: Final[tuple[Callable[[_Maker], None], ...]] = (
-    _unary, _unary, _unary, _binary, _binary, _linear, _attention, _convolution, _normalise, _softmax, _reduce,
-    _pool, _transpose,
-)  # fmt: skip
+        if kind == "linear":
+            self.add("aten.linear.default", ref, self.weight((self.random.choice((8, 24)), width), width))
+        elif kind == "matmul":
+            self.add("aten.matmul.default", ref, self.weight((width, width), width))
+        elif kind == "convolution":
+            channels = value.shape[1]
+            self.add("aten.conv2d.default", ref, self.weight((6, channels, 3, 3), 9 * channels), None, [1, 1], [1, 1])
+        elif kind == "layer_norm" and width > 2:
+            self.add("aten.layer_norm.default", ref, [width])
+        elif kind == "softmax":
+            self.add("aten.softmax.int", ref, self.random.randrange(dims))
+        elif kind == "reduce":
+            name = self.random.choice(("aten.sum.dim_IntList", "aten.mean.dim", "aten.amax.default"))
+            self.add(name, ref, [self.random.randrange(dims)], self.random.random() < 0.5)
+        elif kind == "pool":
+            self.add("aten.avg_pool2d.default", ref, [2, 2])
+        elif kind == "transpose":
+            self.add("aten.transpose.int", ref, 0, dims - 1)
+        return None

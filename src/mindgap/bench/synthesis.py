@@ -11,21 +11,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice
 from statistics import mean, median
-from typing import Any, Final
+from typing import Final
 from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from mindgap.bench.measurement import Measurement
+from mindgap.bench.measurement import Measurement, Row, Tell
 from mindgap.errors import UsageError
-from mindgap.platforms.versions import versions
-from mindgap.program import codec, ops
-from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, leaves, map_leaves
+from mindgap.execution.parcel import Constants
+from mindgap.program import codec
+from mindgap.program.examples import of_program
+from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, leaves
 from mindgap.program.interpret import Executable
 from mindgap.program.made import Made, recreate
 from mindgap.records.memory import resident_mb
@@ -43,61 +44,53 @@ _BASELINE: Final = 12  # variants that the baseline validates: it takes a good p
 _EDITS: Final = 60
 _BATCH: Final = 50
 
-PARTS: Final = ("pace", "edits", "running", "reach")
-
-Tell = Callable[[str, str], None]
-
 
 def measure(
-    tell: Tell, variants: int = 20_000, executed: int = 5_000, long: int = 100_000, parts: Sequence[str] = PARTS
+    tell: Tell, variants: int = 20_000, executed: int = 5_000, long: int = 100_000, part: Sequence[str] = ()
 ) -> Measurement:
     """Pace, cost of an edit by graph size, reach, distinctness, memory, and the share that really runs."""
     torch.set_num_threads(1)
     bases = load_bases()
-    makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    makers: dict[str, Callable[[], list[Row]]] = {
         "pace": lambda: _pace(tell, warm=min(3000, variants), counted=min(1500, variants)),
         "edits": lambda: _edit_costs(tell),
         "running": lambda: _executes(tell, bases, executed),
         "reach": lambda: _reach(tell, bases, variants, long),
     }
-    unknown = [part for part in parts if part not in makers]
+    unknown = [name for name in part if name not in makers]
     if unknown:
-        raise UsageError(f"there is no part {unknown[0]}", hint=f"parts are {', '.join(PARTS)}")
-    rows = [row for part in PARTS if part in parts for row in makers[part]()]
-    met = [row for row in rows if row["target"] != "-"]
-    missed = [str(row["what"]) for row in met if not row["met"]]
+        raise UsageError(f"there is no part {unknown[0]}", hint=f"parts are {', '.join(makers)}")
+    rows = [row for name, make in makers.items() if not part or name in part for row in make()]
+    aimed = [row for row in rows if row["target"] != "-"]
+    missed = [str(row["what"]) for row in aimed if not row["met"]]
     return Measurement(
         name="synthesis",
         what="variants made, checked operator by operator with learned rules, and really run on eager",
-        on=f"the smoke corpus ({len(bases)} programs), one thread a process, {os.cpu_count()} cores with a load of "
+        on=f"the smoke corpus ({len(bases)} programs), one thread per process, {os.cpu_count()} cores with a load of "
         f"{os.getloadavg()[0]:.0f} from other work",
-        rows=tuple({key: row[key] for key in ("what", "found", "target", "met")} for row in rows),
-        conclusion=f"{len(met) - len(missed)} of {len(met)} targets met"
+        rows=rows,
+        conclusion=f"{len(aimed) - len(missed)} of {len(aimed)} targets met"
         + (f"; missed: {'; '.join(missed)}" if missed else ""),
-        versions=versions(),
     )
 
 
-def _row(what: str, found: str, target: str = "-", met: bool = True) -> dict[str, Any]:
+def _row(what: str, found: str, target: str = "-", met: bool = True) -> Row:
     return {"what": what, "found": found, "target": target, "met": met if target != "-" else "-"}
 
 
 # Pace
 
 
-def _pace(tell: Tell, warm: int, counted: int) -> list[dict[str, Any]]:
-    """Two processes at once, each with a table that it learned itself; then the baseline in this one."""
+def _pace(tell: Tell, warm: int, counted: int) -> list[Row]:
+    """Two processes at once, each with its own learned table; then the baseline in this one."""
     tell("pace", f"two processes, {warm + counted:,} variants each")
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        found = list(pool.map(_work, [1, 2], [warm] * 2, [counted] * 2))
-    wall = sum(item["rate"] for item in found)
-    cpu = sum(item["cpu_rate"] for item in found)
-    cold = sum(item["cold_rate"] for item in found)
+        wall, cpu, cold = map(sum, zip(*pool.map(_work, [1, 2], [warm] * 2, [counted] * 2)))
     tell("pace", "baseline with FakeTensorMode")
     ours, theirs, once = _against_baseline(warm)
     ratio = theirs / ours
     return [
-        _row(f"variants a second, two processes, ~75 nodes, after {warm:,} variants", f"{wall:,.0f}", "1,000",
+        _row(f"variants per second, two processes, ~75 nodes, after {warm:,} variants", f"{wall:,.0f}", "1,000",
              wall >= 1000),
         _row("the same, from CPU time: twice the pace of one core", f"{cpu:,.0f}", "1,000", cpu >= 1000),
         _row(f"the first {warm:,} variants, by CPU time, with an empty table", f"{cold:,.0f}"),
@@ -108,21 +101,17 @@ def _pace(tell: Tell, warm: int, counted: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _work(seed: int, warm: int, counted: int) -> dict[str, float]:
+def _work(seed: int, warm: int, counted: int) -> tuple[float, float, float]:
+    """Variants per second by the clock and by CPU time with a warm table, and by CPU time with an empty one."""
     torch.set_num_threads(1)
     stream = iter(Synthesis(_seventy(), seed, rules=RuleTable()))
     cold = time.process_time()
     for _ in islice(stream, warm):
         pass
     cpu, wall = time.process_time(), time.perf_counter()
-    cold = cpu - cold
     for _ in islice(stream, counted):
         pass
-    return {
-        "rate": counted / (time.perf_counter() - wall),
-        "cpu_rate": counted / (time.process_time() - cpu),
-        "cold_rate": warm / cold,
-    }
+    return counted / (time.perf_counter() - wall), counted / (time.process_time() - cpu), warm / (cpu - cold)
 
 
 def _seventy() -> list[Base]:
@@ -167,24 +156,18 @@ def _seconds(work: Callable[[], None]) -> float:
 def _propagate_fake(program: Program) -> None:
     """What a synthesis without rules does: every node on fake tensors."""
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-        values: dict[int, Any] = {item.id: _empty(item.meta) for item in program.given()}
-        for node in program.nodes:
-            args = map_leaves(node.args, lambda leaf: values[leaf] if isinstance(leaf, Ref) else leaf)
-            kwargs = {
-                key: map_leaves(item, lambda leaf: values[leaf] if isinstance(leaf, Ref) else leaf)
-                for key, item in node.kwargs.items()
-            }
-            values[node.id] = ops.resolve(node.op)(*args, **kwargs)
-
-
-def _empty(meta: TensorMeta) -> torch.Tensor:
-    return torch.empty_strided(meta.shape, meta.stride, dtype=DTYPES[meta.dtype])
+        fakes = {
+            item.id: torch.empty_strided(item.meta.shape, item.meta.stride, dtype=DTYPES[item.meta.dtype])
+            for item in program.given()
+        }
+        executable = Executable(program, {constant.digest: fakes[constant.id] for constant in program.constants})
+        executable.run([fakes[item.id] for item in program.inputs])
 
 
 # Cost of an edit
 
 
-def _edit_costs(tell: Tell) -> list[dict[str, Any]]:
+def _edit_costs(tell: Tell) -> list[Row]:
     rows, costs = [], []
     for nodes in SIZES:
         tell("edits", f"{nodes:,} nodes")
@@ -247,13 +230,8 @@ class Executed:
     accepted: int = 0
     """Variants that were meant to be invalid, and which eager accepts."""
 
-    def add(self, other: Executed) -> None:
-        self.ran += other.ran
-        self.failed += other.failed
-        self.ordinary += other.ordinary
-        self.poisoned += other.poisoned
-        self.rejected += other.rejected
-        self.accepted += other.accepted
+    def __add__(self, other: Executed) -> Executed:
+        return Executed(*(getattr(self, item.name) + getattr(other, item.name) for item in fields(self)))
 
 
 def execute(variants: Sequence[Variant], tell: Tell | None = None) -> Executed:
@@ -268,7 +246,7 @@ def execute(variants: Sequence[Variant], tell: Tell | None = None) -> Executed:
                 batch = work[0]
                 jobs = [(codec.encode(v.program), v.provenance.intent.value, v.provenance.values) for v in batch]
                 try:
-                    found.add(pool.submit(_run_batch, jobs).result())
+                    found += pool.submit(_run_batch, jobs).result()
                 except BrokenProcessPool:
                     if len(batch) > 1:
                         work[:1] = [[one] for one in batch]
@@ -289,7 +267,9 @@ def _run_batch(jobs: Sequence[tuple[bytes, str, str]]) -> Executed:
     for data, intent, values in jobs:
         invalid = intent == Intent.INVALID.value
         try:
-            outputs = _CONSTANTS.run(codec.decode(data))
+            program = codec.decode(data)
+            with torch.no_grad():
+                result = Executable(program, _CONSTANTS.of(program, "")).run(of_program(program, 0))
         except Exception as error:  # whatever eager raises
             if invalid:
                 found.rejected += 1
@@ -302,33 +282,17 @@ def _run_batch(jobs: Sequence[tuple[bytes, str, str]]) -> Executed:
         found.ran += 1
         if values == "ordinary":
             found.ordinary += 1
-            floating = [t for t in outputs if t.is_floating_point() and t.numel()]
+            tensors = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+            floating = [t for t in tensors if t.is_floating_point() and t.numel()]
             found.poisoned += bool(floating) and not any(bool(torch.isfinite(t).any()) for t in floating)
     return found
 
 
-class _Constants:
-    """Weights that were made; a few hundred are kept, since variants of a base share them."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, torch.Tensor] = {}
-
-    def run(self, program: Program) -> list[torch.Tensor]:
-        if len(self._kept) > 3000:
-            self._kept.clear()
-        for constant in program.constants:
-            if constant.digest not in self._kept and constant.made is not None:
-                self._kept[constant.digest] = recreate(constant.made, constant.meta)
-        inputs = [recreate(recipe, item.meta) for recipe, item in zip(program.example, program.inputs)]
-        with torch.no_grad():
-            outputs = Executable(program, self._kept).run(inputs)
-        return [leaf for _, leaf in leaves(outputs) if isinstance(leaf, torch.Tensor)]
+_CONSTANTS: Final = Constants()
+"""Of the process that runs variants: those of a base share them."""
 
 
-_CONSTANTS: Final = _Constants()
-
-
-def _executes(tell: Tell, bases: list[Base], count: int) -> list[dict[str, Any]]:
+def _executes(tell: Tell, bases: list[Base], count: int) -> list[Row]:
     tell("running", f"making {count:,} variants")
     found = execute(list(islice(Synthesis(bases, 11), count)), tell)
     failed = sum(found.failed.values())
@@ -348,7 +312,7 @@ def _executes(tell: Tell, bases: list[Base], count: int) -> list[dict[str, Any]]
 # Reach, distinctness, memory
 
 
-def _reach(tell: Tell, bases: list[Base], variants: int, long: int) -> list[dict[str, Any]]:
+def _reach(tell: Tell, bases: list[Base], variants: int, long: int) -> list[Row]:
     own = {node.op for base in bases for node in base.program.nodes if node.op.startswith("aten.")}
     synthesis, seen = Synthesis(bases, 5), set()
     marks, memory = [], []

@@ -9,13 +9,12 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.bench.measurement import Measurement
+from mindgap.bench.measurement import Measurement, Tell
 from mindgap.bench.small_programs import small_program
 from mindgap.corpus.export import export, prepare
 from mindgap.corpus.load import load
 from mindgap.corpus.sources.shipped import Smoke
-from mindgap.platforms.versions import versions
-from mindgap.program.graph import Program, leaves
+from mindgap.program.graph import Program, Tensors, leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Outcome, Ran, Stage, Status
@@ -34,15 +33,14 @@ MODELS: Final = (
 RUNS: Final = 4  # enough for norms; the target of the noise floor's cost is stated for it
 
 
-def measure(tell: Callable[[str, str], None], rounds: int = 5) -> Measurement:
+def measure(tell: Tell, rounds: int = 5) -> Measurement:
     """Time of noise, survey and judgement as multiples of one plain run of the interpreter."""
     torch.set_num_threads(1)
     rows = []
     for spec in MODELS:
         tell("model", spec)
         loaded = load(Source(spec))
-        program, constants = export(loaded)
-        rows.append({"program": spec, **_cost(program, constants, prepare(loaded), rounds)})
+        rows.append({"program": spec, **_cost(*export(loaded), prepare(loaded), rounds)})
     costs = []
     for spec in [offer.spec for offer in Smoke().offers()]:
         tell("model", spec)
@@ -51,7 +49,7 @@ def measure(tell: Callable[[str, str], None], rounds: int = 5) -> Measurement:
     rows.append({"program": f"smoke corpus: {len(costs)} programs (medians)", **_medians(costs)})
     tell("model", "100 small random programs")
     small = [small_program(seed) for seed in range(100)]
-    costs = [_cost(item.program, item.constants, item.inputs, rounds) for item in small]
+    costs = [_cost(item.graph, item.constants, item.inputs, rounds) for item in small]
     rows.append({"program": "100 small ones (medians)", **_medians(costs)})
     real, smoke = [float(row["noise"]) for row in rows[:-2]], rows[-2]["noise"]
     return Measurement(
@@ -59,16 +57,15 @@ def measure(tell: Callable[[str, str], None], rounds: int = 5) -> Measurement:
         what=f"one plain run in milliseconds; `noise` ({RUNS} Monte-Carlo runs), `survey` (reference, noise, hazards, "
         "ill-conditioning) and `judge` (one candidate that differs by rounding) as multiples of it",
         on=f"real models (tiny or at small sizes) and small random programs, one thread, CPU time, best of {rounds}",
-        rows=tuple(rows),
+        rows=rows,
         conclusion=f"{RUNS} noise runs cost {min(real):.1f}x to {max(real):.1f}x a plain run of a real model, median "
         f"{median(real):.1f}x; {smoke}x at the median of the smoke corpus (target: under 8x); {rows[-1]['noise']}x "
-        "where a run takes a tenth of a millisecond and Python is all that it costs. A check makes none when every "
+        "for small programs, whose runs of a tenth of a millisecond are all Python. A check makes none when every "
         "platform gives eager's bits",
-        versions=versions(),
     )
 
 
-def _cost(program: Program, constants: dict[str, torch.Tensor], inputs: Inputs, rounds: int) -> dict[str, Any]:
+def _cost(program: Program, constants: Tensors, inputs: Inputs, rounds: int) -> dict[str, Any]:
     executable = Executable(program, constants)
     with torch.no_grad():
         result = executable.run(inputs.copies())

@@ -90,6 +90,12 @@ class Reading:
                 where=str(path),
                 hint=f"install mindgap {self.about.get('mindgap')} or newer",
             )
+        if kind == "results" and self.about["version"] < 2:
+            raise UsageError(
+                f"{path.name} was written by an older mindgap",
+                where=str(path),
+                hint="run the pack again with this one: mindgap run",
+            )
         if self.about.get("kind") != kind:
             raise UsageError(f"{path.name} holds {self.about.get('kind')}, not {kind}", where=str(path))
 

@@ -38,6 +38,8 @@ FIRST_S: Final = 60.0
 """But so much at the start: the first findings are worth most."""
 REDUCE_S: Final = 20.0
 """For making one witness smaller; `mindgap explain` takes longer and finds smaller ones."""
+TRACE_S: Final = 30.0
+"""After so long, operators that are wrong only together are left to `mindgap explain`."""
 MOST_TRACED: Final = 60
 """Divergences of one kind on one platform that are traced, the smallest first; the others join the operator that most
 of those have, if their program holds it."""
@@ -177,7 +179,7 @@ class Explaining:
         operator, problem = "", ""
         try:
             _, symptom = confirm(examiner, case)
-            found = trace(examiner, case, symptom)
+            found = trace(examiner, case, symptom, until=time.monotonic() + TRACE_S)
             nodes = {step.node: step.op for step in found.steps}
             operator = nodes[found.culprits[0]] if found.culprits else ""
         except (MindgapError, TaskFailed) as error:
@@ -190,6 +192,7 @@ class Explaining:
             found = explain_case(
                 self._pool, f"variant {number}", case, self._specs[platform], self._config,
                 self._ledger.directory / folder, Budget(REDUCE_S), baseline=self._specs[BASELINE], judge=self._judge,
+                trace_s=TRACE_S,
             )  # fmt: skip
         except (MindgapError, TaskFailed) as error:
             problem = str(error).splitlines()[0]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -101,6 +102,9 @@ class Campaign:
 
     def __repr__(self) -> str:
         return f"<Campaign {self.directory}: {self.variants} variants, {len(self.findings)} findings>"
+
+    def _repr_html_(self) -> str:
+        return str(import_module("mindgap.report.html").campaign_html(self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,9 +126,14 @@ def _merged(findings: Sequence[Finding], ids: Mapping[str, str]) -> list[Finding
         if before is None:
             roots[root] = finding
         else:
-            first, second = sorted((before, finding), key=lambda item: ids.get(item.signature, "~"))
+            first, second = sorted((before, finding), key=lambda item: _number(ids.get(item.signature)))
             roots[root] = replace(first, evidence=_ordered((*first.evidence, *second.evidence)))
     return merged + list(roots.values())
+
+
+def _number(identity: str | None) -> float:
+    """For ordering ids: those that were given out first come first."""
+    return float(identity.removeprefix("F-")) if identity else float("inf")
 
 
 def _identified(finding: Finding, ids: Mapping[str, str], known: Sequence[Known]) -> Finding:

@@ -8,32 +8,20 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from importlib import import_module
 
 import typer
 
 from mindgap.errors import MindgapError
 
 EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 2, 3, 130
+COMMANDS = ("check", "explain", "hunt", "pack", "run", "merge", "export", "platforms", "rules", "save")
+GROUPS = ("corpus", "variants", "bench")
+"""Commands with sub-commands."""
 
 
 def make_app() -> typer.Typer:
     """The `mindgap` command with all its sub-commands."""
-    from mindgap.cli import (
-        bench,
-        check,
-        corpus,
-        explain,
-        export,
-        hunt,
-        merge,
-        pack,
-        platforms,
-        rules,
-        run,
-        save,
-        variants,
-    )
-
     app = typer.Typer(
         name="mindgap",
         help="Find, measure and explain how PyTorch models behave differently across platforms.",
@@ -43,23 +31,16 @@ def make_app() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.command("check", help=check.__doc__)(check.command)
-    app.command("explain", help=explain.__doc__)(explain.command)
-    app.command("hunt", help=hunt.__doc__)(hunt.command)
-    app.command("pack", help=pack.__doc__)(pack.command)
-    app.command("run", help=run.__doc__)(run.command)
-    app.command("merge", help=merge.__doc__)(merge.command)
-    app.command("export", help=export.__doc__)(export.command)
-    app.command("platforms", help=platforms.__doc__)(platforms.command)
-    app.command("rules", help=rules.__doc__)(rules.command)
-    app.command("save", help=save.__doc__)(save.command)
-    app.add_typer(corpus.app, name="corpus", help=corpus.__doc__)
-    app.add_typer(variants.app, name="variants", help=variants.__doc__)
-    app.add_typer(bench.app, name="bench", help=bench.__doc__)
+    for name in COMMANDS:
+        module = import_module(f"mindgap.cli.{name}")
+        app.command(name, help=module.__doc__)(module.command)
+    for name in GROUPS:
+        module = import_module(f"mindgap.cli.{name}")
+        app.add_typer(module.app, name=name, help=module.__doc__)
 
     @app.callback(invoke_without_command=True)
     def root(
-        version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+        version: bool = typer.Option(False, "--version", help="Print the version."),
         debug: bool = typer.Option(False, "--debug", help="Show a traceback with every error."),
     ) -> None:
         if version:
@@ -80,7 +61,7 @@ def main() -> None:
         make_app()(standalone_mode=True)
     except SystemExit as leaving:
         if leaving.code == EXIT_INTERRUPTED:  # typer's own answer to Ctrl-C is silent
-            sys.stderr.write("interrupted; all workers were ended\n")
+            sys.stderr.write("interrupted; all workers were stopped\n")
         raise
     except MindgapError as error:
         if os.environ.get("MINDGAP_DEBUG"):
@@ -95,9 +76,8 @@ def main() -> None:
 
 
 def _report_bug() -> None:
-    """An internal error says that it is ours and leaves a file to attach."""
+    """Say that the bug is ours, and write a file to attach to a report."""
     import tempfile
-    from pathlib import Path
 
     text = traceback.format_exc()
     if os.environ.get("MINDGAP_DEBUG"):
@@ -107,5 +87,5 @@ def _report_bug() -> None:
         file.write(f"{' '.join(sys.argv)}\n\n{text}")
     last = text.strip().splitlines()[-1]
     sys.stderr.write(
-        f"error: this is a bug in mindgap: {last}\n  next   attach {Path(name)} to a report; it holds the traceback\n"
+        f"error: this is a bug in mindgap: {last}\n  next   attach {name} to a report; it has the traceback\n"
     )

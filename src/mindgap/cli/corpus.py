@@ -1,4 +1,4 @@
-"""Real models as programs: what libraries offer, building them into a store, and what the store holds."""
+"""List, build and inspect the corpus of real models."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from mindgap.cli.options import AsJson, AsMarkdown, ModelJobs, Seed, output, split
+
 app = typer.Typer(no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")]
 Sources = Annotated[
     str | None,
-    typer.Option("--source", help="Libraries, comma-separated; a file or directory is your own models. Default: all."),
+    typer.Option("--source", help="Libraries, comma-separated; a file or directory for your own models. Default: all."),
 ]
 StoreDirectory = Annotated[
     Path | None, typer.Argument(help="The store. Default: ~/.cache/mindgap/corpus.", metavar="DIR")
@@ -21,10 +22,13 @@ StoreDirectory = Annotated[
 
 @app.command("list")
 def list_(source: Sources = None, as_json: AsJson = False) -> None:
-    """List what each library offers here, or the command that installs it; with --source, every model of it."""
+    """List the models of each library, or the command to install it.
+
+    With --source, every model of these libraries is listed by name.
+    """
     from mindgap.corpus.building import list_libraries
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table
-    from mindgap.report.corpus import library_rows, list_closing, list_document, offer_rows
+    from mindgap.report.corpus import library_rows, list_closing, list_document
 
     with ProgressLine() as progress:
         found = list_libraries(_split(source), progress)
@@ -34,7 +38,8 @@ def list_(source: Sources = None, as_json: AsJson = False) -> None:
     if source is not None:
         for library in found:
             if library.offers:
-                show_table(["model", "domain", "family"], offer_rows(library))
+                rows = [[offer.spec, offer.domain, offer.family] for offer in library.offers]
+                show_table(["model", "domain", "family"], rows)
     show_table(["library", "models", "domains, or why not"], library_rows(found))
     show_line(list_closing(found))
 
@@ -44,35 +49,28 @@ def build(
     models: Annotated[
         int | None, typer.Option(help="Stop when the store holds this many models. Default: build all.", min=1)
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Models to build at once.", min=1)] = 2,
+    jobs: ModelJobs = 2,
     source: Sources = None,
-    seed: Annotated[int, typer.Option(help="Makes weights and inputs repeatable.")] = 0,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The store. Default: ~/.cache/mindgap/corpus.", metavar="DIR")
-    ] = None,
+    seed: Seed = 0,
+    store: Annotated[Path | None, output("The store. Default: ~/.cache/mindgap/corpus.", "DIR")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Retry models that failed before.")] = False,
 ) -> None:
-    """Build models into a store of programs; run it again to continue.
+    """Build models into a store of programs; run again to continue.
 
-    Each model is loaded, exported, compared bit for bit with its source and checked for dead operators in its own
-    process, so a crash, a hang or a lack of memory does not stop the build.
+    Each model has a process of its own, in which it is loaded, exported, compared bit for bit with its source and
+    searched for dead operators. If it crashes, hangs or runs out of memory, only that model is lost.
     """
     from mindgap.corpus.building import build_corpus
     from mindgap.corpus.store import default_directory
     from mindgap.report.console import ProgressLine, show_line
     from mindgap.report.corpus import collected_lines
 
-    directory = output or default_directory()
+    directory = store or default_directory()
     with ProgressLine() as progress:
         done = build_corpus(
-            directory,
-            models=models,
-            jobs=jobs,
-            sources=_split(source),
-            seed=seed,
-            retry_failed=retry_failed,
+            directory, models=models, jobs=jobs, sources=_split(source), seed=seed, retry_failed=retry_failed,
             progress=progress,
-        )
+        )  # fmt: skip
     for line in collected_lines(done, str(directory)):
         show_line(line)
 
@@ -81,16 +79,16 @@ def build(
 def stats(
     directory: StoreDirectory = None,
     as_json: AsJson = False,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Also write the tables as Markdown.", metavar="FILE")
-    ] = None,
+    output: AsMarkdown = None,
     models: Annotated[
-        Path | None,
-        typer.Option(help="Also write the list of built models and their fingerprints.", metavar="FILE"),
+        Path | None, typer.Option(help="Also write the built models and their fingerprints.", metavar="FILE")
     ] = None,
 ) -> None:
-    """Say what a store holds: models by library and domain, operators and how their number grows, sizes, the share
-    of models without dead operators, and failures ranked by cause."""
+    """Summarise a store: models, operators, sizes and failures.
+
+    Models by library and domain, how the number of operators grows, the share of models without dead operators, and
+    failures by cause.
+    """
     from mindgap.corpus.stats import summarise
     from mindgap.corpus.store import Store, default_directory
     from mindgap.records.files import write_whole
@@ -101,9 +99,9 @@ def stats(
         entries = store.entries()
         found = summarise(entries, store.size_bytes())
     if output is not None:
-        write_whole(output, stats_markdown(found).encode())
+        write_whole(output, stats_markdown(found))
     if models is not None:
-        write_whole(models, models_list(entries).encode())
+        write_whole(models, models_list(entries))
     if as_json:
         show_json(stats_document(found))
         return
@@ -117,10 +115,13 @@ def stats(
 def replay(
     directory: StoreDirectory = None,
     count: Annotated[int, typer.Option(help="How many models to choose at random.", min=1)] = 100,
-    seed: Annotated[int, typer.Option(help="Makes the choice repeatable.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Models to compare at once.", min=1)] = 2,
+    seed: Seed = 0,
+    jobs: ModelJobs = 2,
 ) -> None:
-    """Compare stored programs bit for bit with the models that they came from; exit code 1 if any differs."""
+    """Compare stored programs bit for bit with their source models.
+
+    Exit code: 0 all are the same, 1 a program differs from its source, 2 wrong usage, 3 a bug in mindgap.
+    """
     from mindgap.corpus.replaying import replay_corpus
     from mindgap.corpus.store import default_directory
     from mindgap.report.console import ProgressLine, show_line, show_table
@@ -135,12 +136,5 @@ def replay(
         raise typer.Exit(1)
 
 
-def _split(text: str | None) -> list[str] | None:
-    from mindgap.errors import UsageError
-
-    if text is None:
-        return None
-    parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not parts:
-        raise UsageError("--source is empty")
-    return parts
+def _split(source: str | None) -> list[str] | None:
+    return None if source is None else split(source, "--source")

@@ -1,11 +1,13 @@
-"""Export the ledger of a campaign for pandas, DuckDB or a spreadsheet: one file a table.
+"""Export a campaign's ledger as CSV or Parquet, a file per table.
+
+For pandas, DuckDB or a spreadsheet:
 
 \b
   mindgap export out/hunt --parquet
   duckdb -c "SELECT platform, conclusion, COUNT(*) FROM 'out/hunt/export/verdicts.parquet' GROUP BY ALL"
 
-Tables: programs, outcomes, verdicts, findings, members; their columns are described in docs/hunt.md. Without
---parquet the files are CSV, which needs no other package.
+The tables are programs, outcomes, verdicts, findings and members; docs/hunt.md describes their columns. The default
+is CSV, which needs no other package.
 """
 
 from __future__ import annotations
@@ -15,17 +17,16 @@ from typing import Annotated
 
 import typer
 
+from mindgap.cli.options import CampaignDirectory, output
+
 
 def command(
-    directory: Annotated[Path, typer.Argument(help="The directory of the campaign.", metavar="DIR")],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write. Default: DIR/export.", metavar="DIR")
-    ] = None,
+    directory: CampaignDirectory,
+    target: Annotated[Path | None, output("Where to write. Default: DIR/export.", "DIR")] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Parquet instead of CSV; needs pyarrow.")] = False,
 ) -> None:
     from mindgap.campaign.export import export
     from mindgap.report.console import show_table
 
-    target = output or directory / "export"
-    rows = export(directory, target, parquet)
+    rows = export(directory, target or directory / "export", parquet)
     show_table(["table", "rows", "file"], [[name, str(count), str(path)] for name, (count, path) in rows.items()])

@@ -1,7 +1,7 @@
-"""Merge the results of another machine into a campaign, and judge as if all had run together.
+"""Merge results of another machine into a campaign.
 
-Platforms of this machine run again only the variants on which somebody disagrees bit for bit: a verdict needs
-their outputs, which are not kept. Exit code: as `mindgap hunt`.
+They are judged as if all platforms had run here. Variants on which any platform disagrees run again on this machine's
+platforms, because a verdict needs their outputs, which are not kept. Exit code: as `mindgap hunt`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 
-from mindgap.cli.options import ConfigFile, Jobs, KnownFile
+from mindgap.cli.options import CampaignDirectory, ConfigFile, Jobs, KnownFile
 
 
 def command(
-    directory: Annotated[Path, typer.Argument(help="The directory of the campaign.", metavar="DIR")],
+    directory: CampaignDirectory,
     results: Annotated[Path, typer.Argument(help="What `mindgap run` wrote.", metavar="RESULTS")],
     jobs: Jobs = None,
     known: KnownFile = None,

@@ -5,7 +5,7 @@
   mindgap run campaign.mgz --on eager:npu -o results.mgz           there
   mindgap merge out/hunt results.mgz                               here
 
-The pack holds every program (a few KB each; weights are made from seeds), and never anything that executes.
+The pack holds every program (a few KB each; weights come from seeds) and nothing that executes.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from mindgap.cli.options import CampaignDirectory, output
 
 
 def command(
-    directory: Annotated[Path, typer.Argument(help="The directory of the campaign.", metavar="DIR")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The pack to write.", metavar="FILE")] = Path(
-        "campaign.mgz"
-    ),
+    directory: CampaignDirectory,
+    pack: Annotated[Path, output("The pack to write.")] = Path("campaign.mgz"),
 ) -> None:
     from mindgap.campaign.packing import pack_campaign
     from mindgap.report.console import ProgressLine, show_line
 
     with ProgressLine() as progress:
-        progress("pack", "making the variants again")
-        count = pack_campaign(directory, output, tell=lambda done, total: progress("pack", f"{done} of {total}"))
-    size = output.stat().st_size / 1e6
-    show_line(f"{count} variants in {output} ({size:.1f} MB); next: mindgap run {output.name} --on PLATFORM there")
+        progress("pack", "making the variants")
+        count = pack_campaign(directory, pack, tell=lambda done, total: progress("pack", f"{done} of {total}"))
+    size = pack.stat().st_size / 1e6
+    show_line(f"{count} variants in {pack} ({size:.1f} MB)")
+    show_line(f"next, on the other machine: mindgap run {pack.name} --on PLATFORM")

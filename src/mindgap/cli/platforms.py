@@ -1,19 +1,15 @@
-"""List every platform: version, device and dtypes, or why it cannot be used and how to get it.
+"""List every platform, or why it is missing and how to get it.
 
-A platform's name is `runtime[:device][@profile]`: `eager@scalar`, `inductor:cuda`. Declare your own in mindgap.toml.
+A platform is named `runtime[:device][@profile]`: `eager@scalar`, `inductor:cuda`. Declare your own in mindgap.toml.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from mindgap.cli.options import ConfigFile
+from mindgap.cli.options import AsJson, ConfigFile
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")] = False,
+    as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     from mindgap.platforms.config import load_config

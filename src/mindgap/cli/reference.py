@@ -1,4 +1,4 @@
-"""Writes the generated pages: `python -m mindgap.cli.reference DIRECTORY`."""
+"""Writes the generated pages of docs/: `python -m mindgap.cli.reference docs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""List the rules of unspecified behaviour: what a verdict of `hazard` refers to, why, and where it is documented."""
+"""List the rules of unspecified behaviour, which explain hazards.
+
+A verdict of `hazard` names the rule that explains it; each rule says why and where that is documented.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,12 @@ from typing import Annotated
 
 import typer
 
+from mindgap.cli.options import output
+
 
 def command(
-    rule: Annotated[str | None, typer.Argument(help="Only this rule.", metavar="ID")] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the list as Markdown.", metavar="FILE")
-    ] = None,
+    rule: Annotated[str | None, typer.Argument(help="Show only this rule.", metavar="ID")] = None,
+    page: Annotated[Path | None, output("Write the list as Markdown.")] = None,
 ) -> None:
     import difflib
 
@@ -25,7 +28,7 @@ def command(
     if rule is not None and rule not in RULES:
         near = difflib.get_close_matches(rule, RULES, n=1, cutoff=0.3)
         raise UsageError(f"there is no rule {rule!r}", hint=f"did you mean {near[0]}?" if near else "mindgap rules")
-    if output is not None:
-        write_whole(output, rules_markdown())
+    if page is not None:
+        write_whole(page, rules_markdown())
     else:
         show_rules([RULES[rule]] if rule else list(RULES.values()))

@@ -1,6 +1,6 @@
-"""Export a model once and save it as a portable program: FILE.mgp, with its weights in FILE.safetensors.
+"""Export a model and save it as a portable program (FILE.mgp).
 
-The file holds a graph and numbers, nothing that executes: any torch >= 2.6 with mindgap can run it.
+The weights go to FILE.safetensors. Neither file holds anything that executes; any torch >= 2.6 with mindgap can run it.
 """
 
 from __future__ import annotations
@@ -8,14 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from mindgap.cli.options import Dtype, Seed, Trust
+from mindgap.cli.options import Dtype, Model, Seed, Trust, output
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="As for `mindgap check`.", metavar="MODEL")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The .mgp file to write.", metavar="FILE")],
+    model: Model,
+    file: Annotated[Path, output("The .mgp file to write.")],
     dtype: Dtype = None,
     seed: Seed = 0,
     trust: Trust = False,
@@ -26,13 +24,13 @@ def command(
     from mindgap.report.console import ProgressLine, show_line
     from mindgap.session.session import Session
 
-    if output.suffix != ".mgp":
-        raise UsageError(f"{output} does not end in .mgp")
+    if file.suffix != ".mgp":
+        raise UsageError(f"{file} does not end in .mgp")
     with ProgressLine() as progress, Session(progress=progress) as session:
         parcel = session.build(model, None, dtype=dtype, seed=seed, trust=trust)
         if not parcel.program:
             raise UsageError(f"{model} cannot be exported", cause=parcel.export_failure)
         case = open_parcel(parcel, Constants())
-        codec.save(output, case.graph, case.constants)
-    size = output.stat().st_size
-    show_line(f"{output}  {parcel.nodes} nodes  {size:,} bytes, weights in {output.stem}.safetensors")
+        codec.save(file, case.graph, case.constants)
+    size = file.stat().st_size
+    show_line(f"{file}  {parcel.nodes} nodes  {size:,} bytes, weights in {file.stem}.safetensors")

@@ -1,4 +1,4 @@
-"""Variants of real models: make some, look at one, and see how much of ATen they reach."""
+"""Make variants of real models and measure their coverage."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mindgap.cli.options import AsJson, Seed, output
+
 if TYPE_CHECKING:
     from mindgap.variants.registry import Mutation
 
 app = typer.Typer(no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")]
 Corpus = Annotated[
     Path | None, typer.Option("--corpus", help="A store of programs. Default: the smoke corpus.", metavar="DIR")
 ]
@@ -21,30 +22,26 @@ Bases = Annotated[
     list[str] | None,
     typer.Argument(help="Programs to vary: .mgp files or smoke:NAME. Default: all of the corpus.", metavar="[BASE]..."),
 ]
-Seed = Annotated[int, typer.Option(help="The same bases and seed give the same variants.")]
-Blind = Annotated[bool, typer.Option("--blind", help="Do not prefer what is not covered yet.")]
 
 
 @app.command("make")
 def make(
     bases: Bases = None,
     count: Annotated[int, typer.Option("-n", "--count", help="How many.", min=1)] = 100,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write them.", metavar="DIR")] = Path(
-        "variants"
-    ),
+    directory: Annotated[Path, output("Where to write them.", "DIR")] = Path("variants"),
     seed: Seed = 0,
     corpus: Corpus = None,
-    blind: Blind = False,
+    blind: Annotated[bool, typer.Option("--blind", help="Do not prefer what is not covered yet.")] = False,
     rules: Annotated[
-        Path | None,
-        typer.Option(help="Start from the rules learned in this file, if it is there, and leave them in it."),
+        Path | None, typer.Option(help="A file with learned rules: read if it exists, and updated at the end.")
     ] = None,
 ) -> None:
-    """Make variants of real programs: each a complete program file with its recipe beside it.
+    """Make variants: program files, each with its recipe.
 
     `mindgap check FILE.mgp` runs one on many platforms; `mindgap variants show FILE.mgp` says how it was made.
     """
     _quiet()
+    from mindgap.errors import UsageError
     from mindgap.report.console import ProgressLine, show_line
     from mindgap.report.variants import made_lines
     from mindgap.variants import files
@@ -52,19 +49,22 @@ def make(
     from mindgap.variants.synthesis import RULES, Synthesis
 
     if rules is not None and rules.exists() and not RULES.load(rules):
-        show_line(f"{rules} was learned with another torch and is not used")
+        show_line(f"{rules} is ignored: it was learned with another torch")
     with ProgressLine() as progress:
         progress("bases", "loading")
         found = load_bases(bases, corpus)
         by_fingerprint = {base.fingerprint: base for base in found}
         synthesis = Synthesis(found, seed, guided=not blind, plugins=_plugins())
-        _directory(output)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot write to {directory}", cause=error.strerror) from error
         for number, variant in zip(range(count), synthesis):
             progress("variants", f"{number} of {count}")
-            files.save(output, variant, by_fingerprint[variant.provenance.base])
+            files.save(directory, variant, by_fingerprint[variant.provenance.base])
     if rules is not None:
         RULES.save(rules)
-    for line in made_lines(synthesis, len(found), output):
+    for line in made_lines(synthesis, len(found), directory):
         show_line(line)
 
 
@@ -73,10 +73,13 @@ def show(
     file: Annotated[Path, typer.Argument(help="A variant that `variants make` wrote.", metavar="FILE")],
     corpus: Corpus = None,
     base: Annotated[
-        str | None, typer.Option(help="The program that it was derived from. Default: looked up in the corpus.")
+        str | None, typer.Option(help="The program it was derived from. Default: looked up in the corpus.")
     ] = None,
 ) -> None:
-    """Say how a variant was made: its recipe in words, and what differs from its base, node by node."""
+    """Show how a variant was made.
+
+    Its recipe in words, and a diff against its base, node by node.
+    """
     _quiet()
     from mindgap.report.console import show_line
     from mindgap.report.variants import shown_lines
@@ -91,15 +94,15 @@ def show(
 @app.command("stats")
 def stats(
     bases: Bases = None,
-    count: Annotated[int, typer.Option("-n", "--count", help="How many variants of each kind.", min=10)] = 2000,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many, guided and blind each.", min=10)] = 2000,
     seed: Seed = 0,
     corpus: Corpus = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how coverage grows with the number of variants, guided and blind, and which mutations did not fit.
+    """Show how coverage grows with the number of variants.
 
-    Counted is what differs from the bases: ATen overloads, contexts (operator, dtype, rank, layout, class of its
-    literals) and producer-consumer pairs.
+    Guided against blind, and which mutations did not fit. Coverage counts what differs from the bases: ATen
+    overloads, contexts (operator, dtype, rank, layout, class of its literals) and producer-consumer pairs.
     """
     _quiet()
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table
@@ -120,25 +123,16 @@ def stats(
 
 
 def _quiet() -> None:
-    """Before torch is imported: its kernels warn of deprecations that no user of a variant can change."""
+    """Before torch is imported: its kernels warn of deprecations that a user of variants cannot change."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 
-def _directory(path: Path) -> None:
-    from mindgap.errors import UsageError
-
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write to {path}", cause=error.strerror) from error
-
-
 def _plugins() -> list[Mutation]:
-    """Mutations that installed packages bring; one that cannot be imported is named and left out."""
+    """Mutations of installed packages; a package that cannot be imported is reported and left out."""
     from mindgap.report.console import show_line
     from mindgap.variants.registry import plugins
 
     found, failed = plugins()
     for name, reason in failed.items():
-        show_line(f"mutations of {name} were left out: {reason}")
+        show_line(f"mutations of {name} are left out: {reason}")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,8 +57,12 @@ def explain_case(
     tell: Progress = lambda who, what: None,
     baseline: PlatformSpec | None = None,
     judge: PlatformSpec = HOST,
+    trace_s: float = math.inf,
 ) -> Explanation:
-    """Why a case gives another result on one platform; repro.py, issue.md and their data go to a folder."""
+    """Why a case gives another result on one platform; repro.py, issue.md and their data go to a folder.
+
+    After `trace_s` no search for operators that are wrong only together begins.
+    """
     clock = _Clock(tell)
     version = _version(pool, spec)
     examiner = Examiner(pool, baseline or resolve("eager", config), spec, judge)
@@ -68,7 +73,7 @@ def explain_case(
     whole, symptom = confirm(examiner, witness)
 
     clock.enter("trace", spec.name)
-    path = trace(examiner, witness, symptom, lambda what: tell("trace", what))
+    path = trace(examiner, witness, symptom, lambda what: tell("trace", what), time.monotonic() + trace_s)
 
     clock.enter("reduce", spec.name)
     start, symptom = begin(examiner, witness, path, symptom)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import Probe
@@ -17,6 +18,10 @@ class PlatformResult:
     outcome: Outcome
     verdict: Verdict
     probe: Probe
+
+    def __repr__(self) -> str:
+        where = "" if self.outcome.ok else f" at {self.outcome.stage.value}"
+        return f"<PlatformResult {self.verdict.conclusion.value}: {self.outcome.status.value}{where}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +52,10 @@ class CheckResult:
         """Whether a platform does not do what eager does: it diverges, is unstable, or did not run."""
         wrong = {Conclusion.DIVERGES, Conclusion.UNSTABLE, Conclusion.FAILED}
         return any(result.verdict.conclusion in wrong for result in self.platforms.values())
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name} {item.verdict.conclusion.value}" for name, item in self.platforms.items())
+        return f"<CheckResult {self.model} {self.dtype}: {told}>"
+
+    def _repr_html_(self) -> str:
+        return str(import_module("mindgap.report.html").check_html(self))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib import import_module
 
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Verdict
@@ -143,4 +144,7 @@ class Explanation:
 
     def __repr__(self) -> str:
         remark = f": {self.cause.remark}" if self.cause.remark else ""
-        return f"<Explanation {self.platform} {self.operator} {self.cause.kind.value}{remark}>"
+        return f"<Explanation {self.platform} {self.operator}: {self.cause.kind.value}{remark}>"
+
+    def _repr_html_(self) -> str:
+        return str(import_module("mindgap.report.html").explanation_html(self))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 
 from mindgap.records.explanation import Explanation
 from mindgap.records.verdict import Conclusion
@@ -84,5 +85,9 @@ class Finding:
         return max(errors, default=None)
 
     def __repr__(self) -> str:
-        what = self.operator or self.message or self.kind
-        return f"<Finding {self.id or 'new'} {', '.join(self.platforms)} {self.kind} {what}, {self.variants} variants>"
+        what = self.operator or self.message.partition("\n")[0][:80] or self.stage
+        who = f"{self.id or 'new'} {', '.join(self.platforms)}"
+        return f"<Finding {who}: {self.kind} at {what}, {self.variants} variants>"
+
+    def _repr_html_(self) -> str:
+        return str(import_module("mindgap.report.html").finding_html(self))

@@ -1,24 +1,24 @@
-"""A campaign for readers: what did not run, what diverges, who is wrong, what to look at first."""
+"""A campaign for readers: what did not run, what diverges, which platform is wrong, what to look at first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from mindgap.campaign.plan import BASELINE, eager_of
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.reader import Campaign, PlatformCounts
+from mindgap.campaign.reader import Campaign
 from mindgap.records.finding import Finding
 from mindgap.records.outcome import Status
 from mindgap.records.verdict import Blame, Conclusion
 from mindgap.report.markdown import cell, markdown_table
-from mindgap.report.summary import multiple
+from mindgap.report.summary import many, multiple
 
 Table = tuple[list[str], list[list[str]]]
 """Titles and rows."""
 
 SHOWN: Final = 12
-"""Findings of one section on a terminal; the Markdown page has all."""
+"""Findings per section on a terminal; the Markdown page has all."""
 
 FAILED: Final = (Status.UNSUPPORTED, Status.REJECTED, Status.ERROR, Status.CRASH, Status.TIMEOUT, Status.OOM)
 JUDGED: Final = (
@@ -29,7 +29,19 @@ JUDGED: Final = (
 
 def headline(campaign: Campaign) -> str:
     names = ", ".join(item.name for item in campaign.platforms)
-    return f"{_many(campaign.variants, 'variant')} of {_many(campaign.bases, 'real model')} on {names}"
+    return f"{many(campaign.variants, 'variant')} of {many(campaign.bases, 'real model')} on {names}"
+
+
+def sections(campaign: Campaign, most: int | None = None) -> Iterator[tuple[str, Table]]:
+    """The tables of a summary with their titles; `most` limits the findings in each."""
+    yield "What ran", execution_table(campaign)
+    yield from consistency_tables(campaign)
+    titles = ("What diverges", "What did not run", "Already known")
+    makers = (findings_table, failures_table, known_table)
+    for title, make, found in zip(titles, makers, split(campaign)):
+        if found:
+            more = most is not None and len(found) > most
+            yield (f"{title} (the first {most} of {len(found)})" if more else title), make(found[:most])
 
 
 def execution_table(campaign: Campaign) -> Table:
@@ -38,60 +50,49 @@ def execution_table(campaign: Campaign) -> Table:
     titles = ["platform", "ran", "ok", *(status.value for status in shown), "waiting"]
     rows = []
     for item in campaign.platforms:
-        ok = item.statuses.get("ok", 0)
-        failures = [_part(item.statuses.get(status.value, 0), item.done) for status in shown]
-        waiting = str(item.due - item.done or "")
-        rows.append([shown_name(item, campaign), str(item.done), _part(ok, item.done), *failures, waiting])
+        name = f"{item.name} {item.version}" if item.name in campaign.changed_versions else item.name
+        parts = [_part(item.statuses.get(word, 0), item.done) for word in ("ok", *(s.value for s in shown))]
+        rows.append([name, str(item.done), *parts, str(item.due - item.done or "")])
     return titles, rows
 
 
-def shown_name(item: PlatformCounts, campaign: Campaign) -> str:
-    """The platform, with its version where the campaign has several."""
-    return f"{item.name} {item.version}" if item.name in campaign.changed_versions else item.name
+def consistency_tables(campaign: Campaign) -> Iterator[tuple[str, Table]]:
+    """How outputs compare with eager's (the study's figure 4), and compiled with eager of its own device (figure 5)."""
+    others = [item for item in campaign.platforms if item.name != BASELINE]
+    if others:
+        names = [[item.name] for item in others]
+        yield "Outputs compared with eager", _counts(["platform", "compared"], names, JUDGED,
+                                                     [item.conclusions for item in others])  # fmt: skip
+    compiled = [item for item in others if item.compiles]
+    if compiled:
+        names = [[item.name, eager_of(item.name) or ""] for item in compiled]
+        yield "Compiled against eager", _counts(["compiled", "against", "variants"], names, tuple(Conclusion),
+                                                [item.against_eager for item in compiled])  # fmt: skip
 
 
-def consistency_table(platforms: Sequence[PlatformCounts]) -> Table:
-    """How outputs compare with eager's (figures 4 and 5)."""
-    shown = [word for word in JUDGED if any(item.conclusions.get(word.value) for item in platforms)]
+def _counts(
+    titles: list[str], names: list[list[str]], words: Sequence[Conclusion], counts: list[Mapping[str, int]]
+) -> Table:
+    """How often each conclusion was drawn; those that never were have no column."""
+    shown = [word for word in words if any(found.get(word.value) for found in counts)]
     rows = []
-    for item in platforms:
-        total = sum(item.conclusions.get(word.value, 0) for word in JUDGED)
-        rows.append([item.name, str(total), *(_part(item.conclusions.get(w.value, 0), total) for w in shown)])
-    return ["platform", "compared", *(_WORDS.get(word, word.value) for word in shown)], rows
+    for named, found in zip(names, counts):
+        total = sum(found.get(word.value, 0) for word in words)
+        rows.append([*named, str(total), *(_part(found.get(word.value, 0), total) for word in shown)])
+    return [*titles, *(_WORDS.get(word, word.value) for word in shown)], rows
 
 
 _WORDS: Final = {Conclusion.AGREES: "same bits", Conclusion.FAILED: "did not run"}
 
 
-def consistency_tables(campaign: Campaign) -> Iterator[tuple[str, Table]]:
-    """Across platforms, and compiled against eager."""
-    others = [item for item in campaign.platforms if item.name != BASELINE]
-    if others:
-        yield "Outputs compared with eager", consistency_table(others)
-    compiled = [item for item in others if item.compiles]
-    if compiled:
-        yield "Compiled against eager", compiled_table(compiled)
-
-
-def compiled_table(platforms: Sequence[PlatformCounts]) -> Table:
-    """Each compiler next to eager of its own device: what it did not compile, and what it changed."""
-    words = [word for word in Conclusion if any(item.against_eager.get(word.value) for item in platforms)]
-    rows = []
-    for item in platforms:
-        total = sum(item.against_eager.values())
-        shown = [_part(item.against_eager.get(word.value, 0), total) for word in words]
-        rows.append([item.name, eager_of(item.name) or "", str(total), *shown])
-    return ["compiled", "against", "variants", *(_WORDS.get(word, word.value) for word in words)], rows
-
-
 def findings_table(findings: Sequence[Finding]) -> Table:
-    """One row each: who is wrong, where, how often, and the smallest witness."""
+    """A row per finding: who is wrong, where, how often, and the smallest witness."""
     titles = ["id", "wrong", "what", "operator", "cause", "error / rounding", "variants", "models", "smallest witness"]
     return titles, [
         [
             finding.id,
             wrong(finding),
-            _what(finding),
+            finding.kind if finding.category == "divergence" else f"{finding.category} ({finding.kind})",
             operator_of(finding),
             cause_of(finding),
             multiple(finding.error_over_bound),
@@ -123,10 +124,8 @@ def cause_of(finding: Finding) -> str:
 
 def _witness(finding: Finding) -> str:
     witness, found = finding.witness, finding.explanation
-    name = f"#{witness.program} {witness.name}"
-    if found is None:
-        return f"{name}, {_many(witness.nodes, 'node')}"
-    return f"{name}, {_many(witness.nodes, 'node')} cut to {len(found.proof.operators)}"
+    cut = "" if found is None else f" cut to {len(found.proof.operators)}"
+    return f"#{witness.program} {witness.name}, {many(witness.nodes, 'node')}{cut}"
 
 
 def failures_table(findings: Sequence[Finding]) -> Table:
@@ -134,6 +133,11 @@ def failures_table(findings: Sequence[Finding]) -> Table:
     return titles, [
         [f.id, ", ".join(f.platforms), f.kind, f.stage, str(f.variants), str(f.bases), f.message] for f in findings
     ]
+
+
+def known_table(findings: Sequence[Finding]) -> Table:
+    titles = ["id", "known as", "wrong", "operator", "variants"]
+    return titles, [[f.id, f.known, wrong(f), operator_of(f), str(f.variants)] for f in findings]
 
 
 def wrong(finding: Finding) -> str:
@@ -144,36 +148,32 @@ def wrong(finding: Finding) -> str:
     return f"{names} and eager" if finding.blame == Blame.BOTH.value else names
 
 
-def _what(finding: Finding) -> str:
-    return finding.kind if finding.category == "divergence" else f"{finding.category} ({finding.kind})"
-
-
 def split(campaign: Campaign) -> tuple[list[Finding], list[Finding], list[Finding]]:
-    """New divergences, new failures, and what is known already."""
+    """New divergences, new failures, and known findings."""
     new = [finding for finding in campaign.findings if not finding.known]
     failures = [finding for finding in new if finding.category == "failure"]
     return [f for f in new if f.category != "failure"], failures, [f for f in campaign.findings if f.known]
 
 
 def undecided(campaign: Campaign) -> list[str]:
-    """What was not judged or only a hazard, with its reasons."""
+    """What was not judged, or is only a hazard, and why."""
     lines = []
     hazards = sum(campaign.hazards.values())
     if hazards:
         rules = ", ".join(f"{rule} {count}" for rule, count in list(campaign.hazards.items())[:4])
-        lines.append(f"{_many(hazards, 'verdict')} only a hazard, where behaviour is unspecified: {rules}")
+        lines.append(f"{many(hazards, 'hazard')}, where behaviour is unspecified: {rules}")
     unjudged = sum(campaign.unjudged.values())
     if unjudged:
         reasons = "; ".join(f"{reason} ({count})" for reason, count in list(campaign.unjudged.items())[:3])
-        lines.append(f"{_many(unjudged, 'verdict')} could not be made: {reasons}")
+        lines.append(f"{many(unjudged, 'output')} could not be judged: {reasons}")
     waiting = [item for item in campaign.platforms if item.due > item.done]
-    lines += [f"{item.name} has {_many(item.due - item.done, 'variant')} still to run" for item in waiting]
+    lines += [f"{item.name} has {many(item.due - item.done, 'variant')} still to run" for item in waiting]
     for name in campaign.changed_versions:
         versions = " and ".join(item.version for item in campaign.platforms if item.name == name)
-        lines.append(f"{name} ran in versions {versions}, which are counted apart")
+        lines.append(f"{name} ran in versions {versions}, which are counted separately")
     nameless = sum(f.category == "divergence" and not f.operator and f.explanation is None for f in campaign.new)
     if nameless:
-        lines.append(f"{_many(nameless, 'divergence')} not traced to an operator yet: mindgap explain --all does it")
+        lines.append(f"{many(nameless, 'divergence')} not traced to an operator yet; mindgap explain --all traces them")
     return lines
 
 
@@ -184,7 +184,7 @@ def first_looks(campaign: Campaign) -> list[str]:
 
 
 def _story(finding: Finding) -> str:
-    where = f"{_many(finding.variants, 'variant')} of {_many(finding.bases, 'model')}"
+    where = f"{many(finding.variants, 'variant')} of {many(finding.bases, 'model')}"
     if finding.category == "failure":
         return (
             f"{', '.join(finding.platforms)}: {finding.kind} at {finding.stage} in {where}: {finding.witness.message}"
@@ -197,8 +197,8 @@ def _story(finding: Finding) -> str:
 def ending_line(reason: str, directory: str) -> str:
     if reason == "done":
         return f"The campaign is complete; its ledger and summary.md are in {directory}."
-    why = "The time is over" if reason == "time" else "Interrupted"
-    return f"{why}; everything so far is kept. Go on with: mindgap hunt --resume {directory}"
+    why = "Time is up" if reason == "time" else "Interrupted"
+    return f"{why}; everything so far is saved. To continue: mindgap hunt --resume {directory}"
 
 
 def progress_text(now: Snapshot) -> str:
@@ -206,14 +206,13 @@ def progress_text(now: Snapshot) -> str:
     if now.paused:
         return f"paused: {' '.join(now.paused.split())}"
     if now.phase == "relations":
-        asked = f"{now.noted[0]} of {now.noted[1]} variants"
-        return f"asking each platform about programs that must agree with each other: {asked}"
+        return f"running programs that must agree with each other: {now.noted[0]} of {now.noted[1]} variants"
     if now.phase == "explain":
-        return f"finding operators and causes: {now.noted[0]} of {now.noted[1]}"
+        return f"explaining findings: {now.noted[0]} of {now.noted[1]}"
     left = f", {_time(now.left_s)} left" if now.left_s is not None and now.phase == "run" else ""
     bad = {word: now.conclusions.get(word, 0) for word in ("diverges", "failed", "unstable", "unjudged")}
     found = ", ".join(f"{count} {word}" for word, count in bad.items() if count) or "nothing flagged"
-    found += f" ({_many(now.kinds, 'kind')} of finding, {now.explained} explained)" if now.kinds else ""
+    found += f" ({many(now.kinds, 'kind')} of finding, {now.explained} explained)" if now.kinds else ""
     waiting = ", ".join(f"{name} {item.waiting}" for name, item in now.platforms.items() if item.waiting)
     rest = f"; waiting: {waiting}" if waiting else ""
     rest += f", verdicts {now.judging}" if now.judging else ""
@@ -222,30 +221,16 @@ def progress_text(now: Snapshot) -> str:
 
 def campaign_markdown(campaign: Campaign) -> str:
     """The whole summary as a page."""
-    divergences, failures, known = split(campaign)
     versions = ", ".join(f"{name} {version}" for name, version in campaign.versions.items())
     lines = [f"# {headline(campaign)}", "", f"Seed {campaign.plan.seed}. {versions}.", ""]
-    looks = first_looks(campaign)
-    lines += ["## What to look at first", "", *([f"- {cell(look)}" for look in looks] or ["Nothing was found."]), ""]
-    lines += ["## What ran", "", *markdown_table(*execution_table(campaign)), ""]
-    for title, table in consistency_tables(campaign):
+    looks = [f"- {cell(look)}" for look in first_looks(campaign)]
+    lines += ["## What to look at first", "", *(looks or ["Nothing was found."]), ""]
+    for title, table in sections(campaign):
         lines += [f"## {title}", "", *markdown_table(*table), ""]
-    if divergences:
-        lines += ["## What diverges", "", *markdown_table(*findings_table(divergences)), ""]
-        lines += [f"- **{f.id}** {cell(f.witness.sentence)}" for f in divergences] + [""]
-    if failures:
-        lines += ["## What did not run", "", *markdown_table(*failures_table(failures)), ""]
-    if known:
-        rows = [[f.id, f.known, wrong(f), operator_of(f), str(f.variants)] for f in known]
-        lines += [
-            "## Known already",
-            "",
-            *markdown_table(["id", "known as", "wrong", "operator", "variants"], rows),
-            "",
-        ]
-    open_ = undecided(campaign)
-    if open_:
-        lines += ["## What was not decided", "", *(f"- {cell(line)}" for line in open_), ""]
+    told = [f"- **{f.id}** {cell(f.witness.sentence)}" for f in split(campaign)[0]]
+    lines += ["## In words", "", *told, ""] if told else []
+    left = [f"- {cell(line)}" for line in undecided(campaign)]
+    lines += ["## What was not decided", "", *left, ""] if left else []
     return "\n".join(lines)
 
 
@@ -260,7 +245,3 @@ def _time(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

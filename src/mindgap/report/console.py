@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -21,12 +21,15 @@ from rich.text import Text
 
 from mindgap.errors import MindgapError
 from mindgap.explanation.explain import DONE
-from mindgap.records.check import CheckResult, PlatformResult
-from mindgap.records.outcome import Ran, Status
+from mindgap.records.check import CheckResult
+from mindgap.records.files import write_whole
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.verdict import Conclusion
-from mindgap.report.summary import closing_line, count, multiple, plain_text
+from mindgap.report.summary import CHECK_TITLES, check_facts, check_row, closing_line, plain_text, remark
 from mindgap.verdicts.unspecified.rule import Practice, Rule
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PICTURE_WIDTH = 118
 PLAIN_WIDTH = 200  # a pipe has no width; tables are not cut there
@@ -45,32 +48,49 @@ STYLES = {
 def make_console(stderr: bool = False) -> Console:
     """A console that is plain, and wide enough for any table, when it is not a terminal."""
     console = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
-    return console if console.is_terminal else Console(
-        stderr=stderr, highlight=False, emoji=False, markup=False, width=PLAIN_WIDTH
-    )  # fmt: skip
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    return console
 
 
-class ProgressLine:
-    """One line on stderr that says who is doing what; plain lines when stderr is not a terminal."""
+class Moving:
+    """One line on stderr that is drawn anew while work goes on; nothing moves when stderr is not a terminal."""
 
     def __init__(self) -> None:
-        self._console = make_console(stderr=True)
+        self.console = make_console(stderr=True)
+        self.start = time.monotonic()
         self._spinner: Spinner | None = None
-        self._doing: dict[str, str] = {}
-        self._lock = threading.Lock()
-        self._start = time.monotonic()
 
-    def __enter__(self) -> ProgressLine:
-        if self._console.is_terminal:
-            self._spinner = self._console.status(self)
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._spinner = self.console.status(self)
             self._spinner.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._spinner is not None:
             self._spinner.stop()
+
+    def __rich__(self) -> Text:
+        """Drawn anew at each refresh, so that the clock moves while nothing else does."""
+        return Text(f"{time.monotonic() - self.start:.0f} s  {self.line()}", no_wrap=True, overflow="ellipsis")
+
+    def line(self) -> str:
+        raise NotImplementedError
+
+    def log(self, text: str) -> None:
+        """A plain line, when there is no terminal that could show the moving one."""
+        if not self.console.is_terminal:
+            self.console.print(Text(f"{time.monotonic() - self.start:6.1f} s  {plain_text(text)}"))
+
+
+class ProgressLine(Moving):
+    """Who is doing what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._doing: dict[str, str] = {}
+        self._lock = threading.Lock()
 
     def __call__(self, who: str, what: str) -> None:
         """`what` is a stage, or DONE."""
@@ -81,15 +101,11 @@ class ProgressLine:
                 self._doing.pop(who, None)
             else:
                 self._doing[who] = what
-            if self._spinner is None:
-                spent = time.monotonic() - self._start
-                self._console.print(Text(f"{spent:6.1f} s  {plain_text(who)}: {what}"))
+            self.log(f"{who}: {what}")
 
-    def __rich__(self) -> Text:
-        """Drawn anew at each refresh, so that the clock moves while nothing else does."""
+    def line(self) -> str:
         with self._lock:
-            running = "  ".join(f"{plain_text(name)}: {stage}" for name, stage in self._doing.items())
-        return Text(f"{time.monotonic() - self._start:.0f} s  {running}", no_wrap=True, overflow="ellipsis")
+            return "  ".join(f"{plain_text(name)}: {stage}" for name, stage in self._doing.items())
 
 
 def show_check(result: CheckResult) -> None:
@@ -107,46 +123,55 @@ def picture_of_check(results: Sequence[CheckResult], title: str) -> str:
 
 
 def _print_check(console: Console, result: CheckResult) -> None:
-    console.print(_headline(result))
+    console.print(Text.assemble((plain_text(result.model), "bold"), f"  {check_facts(result)}"))
     if result.export_failure:
         console.print(Text(f"not exportable: {plain_text(result.export_failure)}", style="yellow"))
     if result.program_exact is False:
-        console.print(
-            Text(
-                "the exported program does not give the source's bits on eager; platforms that ran it are "
-                "compared with eager on the program",
-                style="yellow",
-            )
+        text = (
+            "the exported program does not give the source's bits on eager; platforms that ran it are compared with "
+            "eager on the program"
         )
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
-    for title in ("platform", "outcome", "verdict", "error / rounding", "worst output", "ran", "time"):
-        table.add_column(title, no_wrap=title not in ("worst output",), overflow="fold")
+        console.print(Text(text, style="yellow"))
+    rows: list[list[str | Text]] = []
     for name, item in result.platforms.items():
-        table.add_row(*_row(name, item))
-    console.print(table)
+        row: list[str | Text] = [*check_row(name, item)]
+        row[2] = Text(str(row[2]), style=STYLES[item.verdict.conclusion])
+        rows.append(row)
+    console.print(_table(CHECK_TITLES, rows, fold=("worst output",)))
     for name, item in result.platforms.items():
-        if item.verdict.conclusion not in (Conclusion.AGREES, Conclusion.ROUNDING) or item.outcome.note:
-            console.print(_remark(name, item), soft_wrap=not console.is_terminal and not console.record)
+        said = plain_text(remark(item))
+        if said:
+            line = Text.assemble((f"  {plain_text(name)}: ", STYLES[item.verdict.conclusion]), said)
+            console.print(line, soft_wrap=not console.is_terminal and not console.record)
     console.print(Text(closing_line(result), style="bold"))
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str | Text]], fold: Sequence[str] | None = None) -> Table:
+    """Rows under titles; with `fold`, only these columns may take several lines."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
+    for title in titles:
+        if fold is None:
+            table.add_column(title)
+        else:
+            table.add_column(title, overflow="fold", no_wrap=title not in fold)
+    for row in rows:
+        table.add_row(*(item if isinstance(item, Text) else Text(plain_text(item)) for item in row))
+    return table
 
 
 def show_platforms(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe]) -> None:
     """The table of all platforms."""
     console = make_console()
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for title in ("platform", "available", "version", "device", "dtypes, or why not"):
-        table.add_column(title, overflow="fold", no_wrap=title in ("platform", "available"))
+    rows: list[list[str | Text]] = []
     for spec in sorted(specs, key=lambda spec: (not probes[spec.name].available, spec.name)):
         probe = probes[spec.name]
-        if probe.available:
-            cells = [Text("yes", style="green"), Text(probe.version), Text(probe.device)]
-            cells.append(Text(" ".join(_short(name) for name in probe.dtypes)))
-        else:
-            reason = plain_text(probe.reason)
-            hint = f"; get it with: {spec.install}" if spec.install else ""
-            cells = [Text("no", style="dim"), Text(probe.version), Text(probe.device), Text(reason + hint)]
-        table.add_row(Text(spec.name), *cells)
-    console.print(table)
+        last = " ".join(map(_short, probe.dtypes))
+        if not probe.available:
+            last = probe.reason + (f"; get it with: {spec.install}" if spec.install else "")
+        yes = Text("yes", style="green") if probe.available else Text("no", style="dim")
+        rows.append([spec.name, yes, probe.version, probe.device, last])
+    titles = ("platform", "available", "version", "device", "dtypes, or why not")
+    console.print(_table(titles, rows, fold=titles[2:]))
     available = sum(probe.available for probe in probes.values())
     console.print(Text(f"{available} of {len(specs)} platforms can be used here.", style="bold"))
 
@@ -174,12 +199,7 @@ def show_line(text: str) -> None:
 
 def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Rows under titles."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
-    for title in titles:
-        table.add_column(title)
-    for row in rows:
-        table.add_row(*(Text(plain_text(cell)) for cell in row))
-    make_console().print(table)
+    make_console().print(_table(titles, rows))
 
 
 def show_json(document: Mapping[str, Any]) -> None:
@@ -187,45 +207,16 @@ def show_json(document: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(document, indent=1) + "\n")
 
 
-def _headline(result: CheckResult) -> Text:
-    nodes = f"{result.nodes} nodes  " if result.nodes is not None else ""
-    facts = f"{nodes}{count(result.parameters)} parameters  {result.dtype}  seed {result.seed}"
-    return Text.assemble((plain_text(result.model), "bold"), f"  {facts}   reference: {result.reference}")
-
-
-def _row(name: str, item: PlatformResult) -> list[Text]:
-    outcome, verdict = item.outcome, item.verdict
-    style = STYLES[verdict.conclusion]
-    shown = "ok" if outcome.ok else "failed" if outcome.status is Status.ERROR else outcome.status.value
-    word = verdict.conclusion.value if outcome.ok else outcome.stage.value
-    if verdict.conclusion is Conclusion.DIVERGES and verdict.kind is not None:
-        word = f"{verdict.conclusion.value} ({verdict.kind.value})"
-    seconds = f"{outcome.total_seconds:.1f} s" if outcome.seconds else ""
-    ran = "" if outcome.ran is None else ("source" if outcome.ran is Ran.SOURCE else "program")
-    return [
-        Text(plain_text(name)),
-        Text(shown),
-        Text(word, style=style),
-        Text(multiple(verdict.error_over_bound)),
-        Text(plain_text(verdict.worst or "")),
-        Text(ran),
-        Text(seconds),
-    ]
-
-
-def _remark(name: str, item: PlatformResult) -> Text:
-    said = [item.verdict.sentence] if item.verdict.conclusion is not Conclusion.AGREES else []
-    if not item.outcome.ok and item.outcome.message and item.outcome.message not in item.verdict.sentence:
-        said.append(item.outcome.message)
-    if item.outcome.note:
-        said.append(item.outcome.note)
-    text = plain_text(". ".join(part.rstrip(".") for part in said if part))
-    return Text.assemble((f"  {plain_text(name)}: ", STYLES[item.verdict.conclusion]), text)
+def save_json(path: Path, document: Mapping[str, Any]) -> None:
+    """A document in a file; `-` is standard output."""
+    if str(path) == "-":
+        show_json(document)
+    else:
+        write_whole(path, json.dumps(document, indent=1) + "\n")
 
 
 def _short(dtype: str) -> str:
-    table = {"float": "f", "bfloat": "bf", "complex": "c", "uint": "u", "int": "i"}
-    for long, short in sorted(table.items(), key=lambda pair: -len(pair[0])):
+    for long, brief in (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i")):
         if dtype.startswith(long):
-            return dtype.replace(long, short, 1)
+            return dtype.replace(long, brief, 1)
     return dtype

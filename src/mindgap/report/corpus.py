@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from typing import Any, Final
 
 from mindgap.corpus.building import Collected, LibraryOffers
 from mindgap.corpus.stats import Stats
 from mindgap.corpus.store import Entry, Status
-from mindgap.report.markdown import markdown_table
+from mindgap.report.markdown import made_with, markdown_table
 from mindgap.report.summary import count
 
 LIST_SCHEMA: Final = "mindgap.corpus-list/1"
@@ -46,15 +45,13 @@ def library_rows(libraries: Sequence[LibraryOffers]) -> Rows:
     """Library, models, domains, or why not and the command that installs it."""
     rows = []
     for item in libraries:
-        domains = ", ".join(f"{name} {n}" for name, n in Counter(o.domain for o in item.offers).most_common())
-        why = f"{item.reason}; get it with: {item.install}" if item.install else item.reason
-        rows.append([item.name, str(len(item.offers)) if not item.reason else "-", domains if not item.reason else why])
+        if item.reason:
+            install = f"; get it with: {item.install}" if item.install else ""
+            rows.append([item.name, "-", f"{item.reason}{install}"])
+            continue
+        domains = Counter(offer.domain for offer in item.offers).most_common()
+        rows.append([item.name, str(len(item.offers)), ", ".join(f"{name} {n}" for name, n in domains)])
     return rows
-
-
-def offer_rows(library: LibraryOffers) -> Rows:
-    """Every model of one library."""
-    return [[offer.spec, offer.domain, offer.family] for offer in library.offers]
 
 
 def list_closing(libraries: Sequence[LibraryOffers]) -> str:
@@ -67,12 +64,12 @@ def list_closing(libraries: Sequence[LibraryOffers]) -> str:
 def collected_lines(done: Collected, directory: str) -> list[str]:
     """What a build did."""
     minutes = done.seconds / 60
-    pace = f", {done.built / minutes:.1f} a minute" if done.built else ""
+    pace = f", {done.built / minutes:.1f} per minute" if done.built else ""
     lines = [
         f"{done.built} built, {done.duplicate} duplicate, {done.failed} failed in {minutes:.1f} minutes{pace}",
-        f"{directory} holds {done.total:,} models of these libraries; {done.left:,} offers were not tried",
+        f"{directory} holds {done.total:,} models of these libraries; {done.left:,} more are offered",
     ]
-    lines += [f"not taken: {item.name}: {item.reason}; get it with: {item.install}" for item in done.missing]
+    lines += [f"{item.name} is missing: {item.reason}; get it with: {item.install}" for item in done.missing]
     return lines
 
 
@@ -86,53 +83,31 @@ def stats_tables(stats: Stats) -> list[tuple[str, list[str], Rows]]:
     statuses = ("built", "duplicate", "failed")
     tried = stats.built + stats.duplicate + stats.failed
     hours = f"{stats.wall_hours:.1f} hours ({stats.cpu_hours:.1f} of work)"
+    libraries = [[name, *(str(found.get(s, 0)) for s in statuses)] for name, found in stats.by_library.items()]
+    sizes = [
+        ["nodes", *map(str, stats.nodes)],
+        ["parameters", *map(count, stats.parameters)],
+        ["bytes stored", *(f"{size:,}" for size in stats.program_bytes)],
+    ]
     megabytes = {name: f"{size / 1e6:.1f} MB" for name, size in stats.stored_bytes.items()}
+    alive = f"alive: {stats.alive:,} of {stats.built:,} models ({stats.alive_share:.1%})"
+    failures = [[str(c.models), c.stage, c.example, c.reason[:110]] for c in stats.causes[:_TOP]]
     return [
-        (
-            f"{stats.built:,} models from {tried:,} offers in {hours}",
-            ["library", *statuses],
-            [[name, *(str(found.get(status, 0)) for status in statuses)] for name, found in stats.by_library.items()],
-        ),
+        (f"{stats.built:,} models from {tried:,} offers in {hours}", ["library", *statuses], libraries),
         ("by domain", ["domain", "built"], [[name, str(n)] for name, n in stats.by_domain.items()]),
-        (
-            f"{len(stats.operators)} operators",
-            ["models", "operators seen"],
-            [[str(models), str(operators)] for models, operators in stats.growth],
-        ),
-        (
-            "sizes",
-            ["", "median", "90%", "most"],
-            [
-                ["nodes", *map(str, stats.nodes)],
-                ["parameters", *map(count, stats.parameters)],
-                ["bytes stored", *(f"{size:,}" for size in stats.program_bytes)],
-            ],
-        ),
+        (f"{len(stats.operators)} operators", ["models", "operators seen"], [list(map(str, p)) for p in stats.growth]),
+        ("sizes", ["", "median", "90%", "most"], sizes),
         ("on disk", list(megabytes), [list(megabytes.values())]),
-        (
-            f"alive: {stats.alive:,} of {stats.built:,} models ({stats.alive_share:.1%})",
-            ["not alive", "first dead operator"],
-            [list(item) for item in stats.dead_examples[:_TOP]],
-        ),
+        (alive, ["not alive", "first dead operator"], [list(item) for item in stats.dead_examples[:_TOP]]),
         ("duplicates", ["the same", "models"], [[what, str(n)] for what, n in stats.duplicates.items()]),
-        (
-            "failures",
-            ["models", "stage", "example", "reason"],
-            [[str(c.models), c.stage, c.example, c.reason[:110]] for c in stats.causes[:_TOP]],
-        ),
+        ("failures", ["models", "stage", "example", "reason"], failures),
     ]
 
 
 def stats_markdown(stats: Stats) -> str:
     """The tables as a page."""
-    date = f"{datetime.now(timezone.utc):%Y-%m-%d}"
-    versions = ", ".join(f"{name} {version}" for name, version in stats.versions.items())
-    lines = [
-        "# A built corpus",
-        "",
-        f"{date}; {versions}. Made by `mindgap corpus build` and `mindgap corpus stats`.",
-        "",
-    ]
+    made = f"{made_with(stats.versions)} Made by `mindgap corpus build` and `mindgap corpus stats`."
+    lines = ["# A built corpus", "", made, ""]
     for title, columns, rows in stats_tables(stats):
         lines += [f"## {title}", "", *(markdown_table(columns, rows) if rows else []), ""]
     return "\n".join(lines)

@@ -10,7 +10,7 @@ import msgspec
 from mindgap.explanation.explain import PROOF_RUNS
 from mindgap.records.explanation import Explanation, TracedOperator
 from mindgap.records.verdict import Conclusion
-from mindgap.report.summary import finite, multiple
+from mindgap.report.summary import finite, many, multiple
 
 EXPLAIN_SCHEMA: Final = "mindgap.explain/2"
 NEIGHBOURS: Final = 2
@@ -24,15 +24,28 @@ _WORDS: Final = {
 
 def explanation_lines(found: Explanation, folder: str = "") -> list[str]:
     """What `mindgap explain` prints; `folder` is where the script lies."""
-    return [
-        _headline(found),
-        *_labelled("where", [_where(found), *_path(found)]),
-        *_labelled("layer", [found.layer.sentence] if found.layer else []),
-        *_labelled("cause", [_cause(found)]),
-        *_labelled("vanishes", [f"when {what}" for what in found.cause.vanishes]),
-        *_labelled("witness", [_witness(found)]),
-        *_labelled("repro", [_repro(found, folder)]),
+    lines = [explanation_headline(found)]
+    for label, said in explanation_facts(found, folder):
+        lines += [f"{label if number == 0 else '':<9} {line}" for number, line in enumerate(said)]
+    return lines
+
+
+def explanation_facts(found: Explanation, folder: str = "") -> list[tuple[str, list[str]]]:
+    """Labels, each with its lines."""
+    cause, proof, script = found.cause, found.proof, found.script
+    why = cause.remark or (cause.evidence[0] if cause.evidence else "")
+    seen = "seen again in a fresh process" if proof.survived else "NOT seen again in a fresh process"
+    done = "" if proof.finished else "; out of budget before it was smallest"
+    again = "re-run: still differs" if script.reproduces else "re-run: does NOT show the difference"
+    facts = [
+        ("where", [_where(found), *_path(found)]),
+        ("layer", [found.layer.sentence] if found.layer else []),
+        ("cause", [f"{cause.kind.value}: {why}" if why else cause.kind.value]),
+        ("vanishes", [f"when {what}" for what in cause.vanishes]),
+        ("witness", [f"{many(len(proof.operators), 'operator')}, {many(proof.elements, 'element')}; {seen}{done}"]),
+        ("repro", [f"{f'{folder}/' if folder else ''}{script.path}  ({again})"]),
     ]
+    return [(label, said) for label, said in facts if said]
 
 
 def short(op: str) -> str:
@@ -41,11 +54,8 @@ def short(op: str) -> str:
     return parts[1] if len(parts) == 3 else op
 
 
-def _labelled(label: str, lines: list[str]) -> list[str]:
-    return [f"{label if number == 0 else '':<9} {line}" for number, line in enumerate(lines) if line]
-
-
-def _headline(found: Explanation) -> str:
+def explanation_headline(found: Explanation) -> str:
+    """Who is wrong at which operator, and how."""
     chosen = found.operators[:3] if found.is_together else found.operators[:1]
     names = " + ".join(dict.fromkeys(step.op.rsplit(".", 1)[0] for step in chosen))
     dtype = chosen[0].dtype if chosen else ""
@@ -66,8 +76,8 @@ def _where(found: Explanation) -> str:
     step = found.operators[0]
     where = f" ({step.where})" if step.where else ""
     others = len(found.culprits) - 1
-    more = f"; {others} more operator{'s' if others > 1 else ''} wrong alone" if others else ""
-    return f"operator {step.index} of {len(found.trace)}{where}; fed with eager's values it alone is wrong{more}"
+    more = f"; {many(others, 'more operator')} wrong alone" if others else ""
+    return f"operator {step.index} of {len(found.trace)}{where}; wrong even when fed eager's values{more}"
 
 
 def _path(found: Explanation) -> list[str]:
@@ -79,12 +89,10 @@ def _path(found: Explanation) -> list[str]:
     near = {i + offset for i in chosen[:1] for offset in range(-NEIGHBOURS, NEIGHBOURS + 1)} | set(chosen)
     shown = sorted(i for i in near | {len(steps) - 1} if 0 <= i < len(steps))
     width = max(len(short(steps[i].op)) for i in shown)
-    return [_row(steps[i], width, steps[i].node in found.culprits) for i in shown]
-
-
-def _row(step: TracedOperator, width: int, culprit: bool) -> str:
-    mark = ">" if culprit else " "
-    return f"{mark} {step.index:>3} {short(step.op):<{width}}   {_error(step)}"
+    return [
+        f"{'>' if step.node in found.culprits else ' '} {step.index:>3} {short(step.op):<{width}}   {_error(step)}"
+        for step in (steps[i] for i in shown)
+    ]
 
 
 def _error(step: TracedOperator) -> str:
@@ -94,30 +102,11 @@ def _error(step: TracedOperator) -> str:
         return step.problem or "wrong"
     if step.problem:
         return f"alone: {step.problem}"
-    inherited = f"inherited {_times(step.total)}" if step.inherits else ""
-    return inherited or (f"{multiple(step.own)} rounding" if step.own else "0.0")
+    return f"inherited: {_times(step.total)}" if step.inherits else _times(step.own) or "0.0"
 
 
 def _times(value: float | None) -> str:
-    return "" if value is None else "not rounding" if math.isinf(value) else f"{multiple(value)} rounding"
-
-
-def _cause(found: Explanation) -> str:
-    remark = found.cause.remark or (found.cause.evidence[0] if found.cause.evidence else "")
-    return f"{found.cause.kind.value}: {remark}" if remark else found.cause.kind.value
-
-
-def _witness(found: Explanation) -> str:
-    proof, count = found.proof, len(found.proof.operators)
-    done = "" if proof.finished else "; the budget ended the reduction"
-    kept = "seen again in a fresh process" if proof.survived else "NOT seen again in a fresh process"
-    return f"{count} operator{'s' if count != 1 else ''}, {proof.elements} elements; {kept}{done}"
-
-
-def _repro(found: Explanation, folder: str) -> str:
-    state = "re-run: still differs" if found.script.reproduces else "re-run: does NOT show the difference"
-    path = f"{folder}/{found.script.path}" if folder else found.script.path
-    return f"{path}  ({state})"
+    return f"{multiple(value)} rounding" if value and math.isfinite(value) else multiple(value or None)
 
 
 def explanation_document(found: Explanation) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
 
 from mindgap.report.summary import plain_text
 
@@ -22,3 +24,27 @@ def cell(text: str) -> str:
     for character in "\\`*_[]<>|":
         plain = plain.replace(character, f"\\{character}")
     return plain
+
+
+def made_with(versions: Mapping[str, str]) -> str:
+    """Today's date and the versions."""
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"{datetime.now(timezone.utc):%Y-%m-%d}; {named}."
+
+
+def measurement_markdown(document: Mapping[str, Any], command: str) -> str:
+    """A benchmark as a page that says what was measured, on what, when, and by which command."""
+    what = document["what"]
+    lines = [
+        f"# {document['name']}",
+        "",
+        f"{what[:1].upper()}{what[1:]}.",
+        "",
+        f"On {document['on']}. {made_with(document['versions'])} Made by `{command}`.",
+        "",
+        *markdown_table(list(document["rows"][0]), [list(map(str, row.values())) for row in document["rows"]]),
+        "",
+        *document["conclusion"].splitlines(),
+        "",
+    ]
+    return "\n".join(lines)

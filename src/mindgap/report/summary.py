@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, Final
 
 from mindgap.records.check import CheckResult, PlatformResult
+from mindgap.records.outcome import Outcome, Status
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.verdict import Conclusion
 
@@ -35,9 +36,7 @@ def platforms_document(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe
         "schema": PLATFORMS_SCHEMA,
         "platforms": {
             spec.name: {
-                "available": probes[spec.name].available,
-                "version": probes[spec.name].version,
-                "device": probes[spec.name].device,
+                **{name: getattr(probes[spec.name], name) for name in ("available", "version", "device")},
                 "dtypes": list(probes[spec.name].dtypes),
                 "reason": probes[spec.name].reason,
                 "install": spec.install,
@@ -48,52 +47,64 @@ def platforms_document(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe
     }
 
 
-def measurement_markdown(document: Mapping[str, Any], command: str) -> str:
-    """A benchmark as a page that says what was measured, on what, when, and by which command."""
-    titles = list(document["rows"][0])
-    versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
-    lines = [
-        f"# {document['name']}",
-        "",
-        f"{document['what'][:1].upper()}{document['what'][1:]}.",
-        "",
-        f"On {document['on']}. {datetime.now(timezone.utc):%Y-%m-%d}; {versions}. Made by `{command}`.",
-        "",
-        f"| {' | '.join(titles)} |",
-        f"|{'---|' * len(titles)}",
-        *(f"| {' | '.join(_cell(row[title]) for title in titles)} |" for row in document["rows"]),
-        "",
-        *document["conclusion"].splitlines(),
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _cell(value: object) -> str:
-    return plain_text(str(value)).replace("|", "\\|").replace("\n", " ")
-
-
 def closing_line(result: CheckResult) -> str:
     """The check in one sentence."""
     counts = Counter(item.verdict.conclusion for item in result.platforms.values())
-    parts = []
-    if counts[Conclusion.FAILED]:
-        parts.append(f"{_many(counts[Conclusion.FAILED], 'platform')} could not run it.")
-    if counts[Conclusion.DIVERGES]:
-        parts.append(f"{_many(counts[Conclusion.DIVERGES], 'platform')} diverge{_s(counts[Conclusion.DIVERGES])}.")
-    else:
-        parts.append("Nothing diverges.")
-    for conclusion, words in _ALSO.items():
-        if counts[conclusion]:
-            parts.append(f"{_many(counts[conclusion], 'platform')} {words[counts[conclusion] > 1]}.")
+    parts = [
+        f"{many(counts[conclusion], 'platform')} {words[counts[conclusion] > 1]}."
+        for conclusion, words in _CLOSING.items()
+        if counts[conclusion]
+    ]
+    if not counts[Conclusion.DIVERGES]:
+        parts.insert(bool(counts[Conclusion.FAILED]), "Nothing diverges.")
     return " ".join(parts)
 
 
-_ALSO: Final = {
+_CLOSING: Final = {
+    Conclusion.FAILED: ("could not run it", "could not run it"),
+    Conclusion.DIVERGES: ("diverges", "diverge"),
     Conclusion.HAZARD: tuple(f"differ{s} only where the behaviour is unspecified" for s in ("s", "")),
     Conclusion.UNSTABLE: ("differs from itself on a second run", "differ from themselves on a second run"),
-    Conclusion.UNJUDGED: ("could not be judged",) * 2,
+    Conclusion.UNJUDGED: ("could not be judged", "could not be judged"),
 }
+"""In this order, for one platform and for several."""
+
+CHECK_TITLES: Final = ("platform", "outcome", "verdict", "error / rounding", "worst output", "ran", "time")
+
+
+def check_row(name: str, item: PlatformResult) -> list[str]:
+    """One platform of a check, under CHECK_TITLES."""
+    outcome, verdict = item.outcome, item.verdict
+    word = verdict.conclusion.value if outcome.ok else outcome.stage.value
+    if verdict.conclusion is Conclusion.DIVERGES and verdict.kind is not None:
+        word = f"{verdict.conclusion.value} ({verdict.kind.value})"
+    return [
+        name,
+        "failed" if outcome.status is Status.ERROR else outcome.status.value,
+        word,
+        multiple(verdict.error_over_bound),
+        verdict.worst or "",
+        outcome.ran.value if outcome.ran else "",
+        f"{outcome.total_seconds:.1f} s" if outcome.seconds else "",
+    ]
+
+
+def check_facts(result: CheckResult) -> str:
+    """What was checked, in half a line."""
+    nodes = f"{result.nodes} nodes  " if result.nodes is not None else ""
+    facts = f"{nodes}{count(result.parameters)} parameters  {result.dtype}  seed {result.seed}"
+    return f"{facts}   reference: {result.reference}"
+
+
+def remark(item: PlatformResult) -> str:
+    """What a reader should know of a platform besides its row; empty when there is nothing."""
+    verdict, outcome = item.verdict, item.outcome
+    if verdict.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING) and not outcome.note:
+        return ""
+    said = [verdict.sentence] if verdict.conclusion is not Conclusion.AGREES else []
+    if not outcome.ok and outcome.message not in verdict.sentence:
+        said.append(outcome.message)
+    return ". ".join(part.rstrip(".") for part in (*said, outcome.note) if part)
 
 
 def multiple(value: float | None) -> str:
@@ -119,53 +130,41 @@ def plain_text(text: str) -> str:
 
 
 def _run_document(result: CheckResult) -> dict[str, Any]:
+    facts = ("model", "dtype", "seed", "nodes", "parameters", "reference", "program_exact", "export_failure", "differs")
     return {
-        "model": result.model,
-        "dtype": result.dtype,
-        "seed": result.seed,
-        "nodes": result.nodes,
-        "parameters": result.parameters,
+        **{name: getattr(result, name) for name in facts},
         "inputs": dict(result.inputs),
-        "reference": result.reference,
-        "program_exact": result.program_exact,
-        "export_failure": result.export_failure,
-        "eager": {
-            "outcome": result.eager.status.value,
-            "stage": result.eager.stage.value,
-            "message": result.eager.message,
-            "ran": result.eager.ran.value if result.eager.ran else None,
-            "seconds": round(result.eager.total_seconds, 4),
-        },
+        "eager": _outcome_document(result.eager),
         "platforms": {name: _platform_document(item) for name, item in result.platforms.items()},
         "summary": closing_line(result),
-        "differs": result.differs,
         "seconds": round(result.seconds, 3),
+    }
+
+
+def _outcome_document(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "outcome": outcome.status.value,
+        "stage": outcome.stage.value,
+        "message": outcome.message,
+        "ran": outcome.ran.value if outcome.ran else None,
+        "seconds": round(outcome.total_seconds, 4),
     }
 
 
 def _platform_document(item: PlatformResult) -> dict[str, Any]:
     outcome, verdict = item.outcome, item.verdict
     return {
-        "outcome": outcome.status.value,
-        "stage": outcome.stage.value,
-        "message": outcome.message,
+        **_outcome_document(outcome),
         "verdict": verdict.conclusion.value,
         "kind": verdict.kind.value if verdict.kind else None,
         "error_over_bound": finite(verdict.error_over_bound),
         "eager_error_over_bound": finite(verdict.eager_error_over_bound),
         "blame": verdict.blame.value if verdict.blame else None,
-        "worst": verdict.worst,
-        "sentence": verdict.sentence,
-        "rule": verdict.rule,
-        "group": verdict.group,
-        "ran": outcome.ran.value if outcome.ran else None,
-        "stable": outcome.stable,
-        "note": outcome.note,
-        "seconds": round(outcome.total_seconds, 4),
+        **{name: getattr(verdict, name) for name in ("worst", "sentence", "rule", "group")},
+        **{name: getattr(outcome, name) for name in ("stable", "note", "log_tail")},
         "stage_seconds": {stage: round(spent, 4) for stage, spent in outcome.seconds.items()},
         "version": item.probe.version,
         "device": item.probe.device,
-        "log_tail": outcome.log_tail,
     }
 
 
@@ -174,9 +173,6 @@ def finite(value: float | None) -> float | str | None:
     return value if value is None or math.isfinite(value) else str(value)
 
 
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _s(number: int) -> str:
-    return "s" if number == 1 else ""
+def many(number: int, noun: str) -> str:
+    """`1 platform`, `2,000 platforms`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

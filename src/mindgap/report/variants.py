@@ -52,12 +52,10 @@ def shown_lines(variant: Variant, base: Base) -> list[str]:
 def difference(base: Program, variant: Program) -> list[str]:
     """What was removed and added, in order, as lines that begin with - and +."""
     lines = []
-    for before, after, what in (
-        (base.inputs, variant.inputs, "input"),
-        (base.constants, variant.constants, "constant"),
-    ):
-        lines += _unlike([f"{what} %{i.id} {i.name}: {i.meta}" for i in before],
-                         [f"{what} %{i.id} {i.name}: {i.meta}" for i in after])  # fmt: skip
+    for what in ("inputs", "constants"):
+        before, after = ([f"{what[:-1]} %{i.id} {i.name}: {i.meta}" for i in getattr(program, what)]
+                         for program in (base, variant))  # fmt: skip
+        lines += _unlike(before, after)
     named = {item.id: recipe for item, recipe in zip(base.inputs, base.example)}
     for item, recipe in zip(variant.inputs, variant.example):
         if named.get(item.id) != recipe:

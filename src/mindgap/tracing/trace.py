@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -38,9 +40,16 @@ class Trace:
 
 
 def trace(
-    examiner: Examiner, witness: Case, symptom: Symptom, tell: Callable[[str], None] = lambda what: None
+    examiner: Examiner,
+    witness: Case,
+    symptom: Symptom,
+    tell: Callable[[str], None] = lambda what: None,
+    until: float = math.inf,
 ) -> Trace:
-    """Every operator alone, then the inner values of the platform's own run."""
+    """Every operator alone, then the inner values of the platform's own run.
+
+    Looking for operators that are wrong only together is slow: it does not begin after `until` on the monotonic clock.
+    """
     before = examiner.executed
     parts = {part[0]: part for part in units(witness.graph)}
     only = {root: Own(symptom=symptom) for root in parts} if len(parts) == 1 else None  # nobody else can be at fault
@@ -56,7 +65,8 @@ def trace(
     )
     guilty = [step for step in steps if step.at_fault]
     culprits = tuple(step.node for step in _ranked(guilty, witness, along))
-    together = () if culprits or not runs else wrong_together(examiner, witness, symptom, tell)
+    late = time.monotonic() > until
+    together = () if culprits or late or not runs else wrong_together(examiner, witness, symptom, tell)
     cost = (examiner.executed - before) / max(1, len(witness.graph.nodes))
     return Trace(steps, culprits, together, along.problem, cost, parts)
 
