@@ -7,7 +7,7 @@ from typing import Final
 
 from mindgap.campaign.plan import BASELINE, eager_of
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.reader import Campaign
+from mindgap.campaign.reader import Campaign, PlatformCounts
 from mindgap.records.finding import Finding
 from mindgap.records.outcome import Status
 from mindgap.records.verdict import Blame, Conclusion
@@ -50,22 +50,26 @@ def execution_table(campaign: Campaign) -> Table:
     titles = ["platform", "ran", "ok", *(status.value for status in shown), "waiting"]
     rows = []
     for item in campaign.platforms:
-        name = f"{item.name} {item.version}" if item.name in campaign.changed_versions else item.name
         parts = [_part(item.statuses.get(word, 0), item.done) for word in ("ok", *(s.value for s in shown))]
-        rows.append([name, str(item.done), *parts, str(item.due - item.done or "")])
+        rows.append([_name(item, campaign), str(item.done), *parts, str(item.due - item.done or "")])
     return titles, rows
+
+
+def _name(item: PlatformCounts, campaign: Campaign) -> str:
+    """The platform, with its version where the campaign has several."""
+    return f"{item.name} {item.version}" if item.name in campaign.changed_versions else item.name
 
 
 def consistency_tables(campaign: Campaign) -> Iterator[tuple[str, Table]]:
     """How outputs compare with eager's (the study's figure 4), and compiled with eager of its own device (figure 5)."""
     others = [item for item in campaign.platforms if item.name != BASELINE]
     if others:
-        names = [[item.name] for item in others]
+        names = [[_name(item, campaign)] for item in others]
         yield "Outputs compared with eager", _counts(["platform", "compared"], names, JUDGED,
                                                      [item.conclusions for item in others])  # fmt: skip
     compiled = [item for item in others if item.compiles]
     if compiled:
-        names = [[item.name, eager_of(item.name) or ""] for item in compiled]
+        names = [[_name(item, campaign), eager_of(item.name) or ""] for item in compiled]
         yield "Compiled against eager", _counts(["compiled", "against", "variants"], names, tuple(Conclusion),
                                                 [item.against_eager for item in compiled])  # fmt: skip
 
