@@ -13,9 +13,9 @@ from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Conclusion
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.runner import ProgramRunner, make
-from mindgap.verdicts.steps import ALL_RUNS, BRIEF, STEPS, Step, judge_in_steps
-from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.runner import Call, ProgramRunner
+from mindgap.verdicts.steps import BRIEF, STEPS, Step, judge_in_steps
+from mindgap.verdicts.survey import ALL_RUNS, Survey
 from mindgap.verdicts.surveyor import Surveyor, survey
 from tests.verdicts.programs import program
 
@@ -142,7 +142,7 @@ def test_a_survey_that_goes_on_equals_one_made_at_once(seed, given):
     item = small_program(seed)
     said = None
     if given != "nothing":
-        ran = ProgramRunner(item.program, item.constants, item.inputs, 0).run(make)
+        ran = ProgramRunner(item.program, item.constants, item.inputs, 0).run(Call.make)
         said = {name: tensor if given == "eager" else tensor + 1 for name, tensor in ran.items()}
     surveyor = Surveyor((item.program, item.constants), item.inputs, 0, said)
     for step in BRIEF[1:]:
@@ -160,7 +160,7 @@ def test_a_survey_that_goes_on_equals_one_made_at_once(seed, given):
 
 def test_what_eager_gave_here_need_not_be_run_again():
     item = small_program(0)
-    given = ProgramRunner(item.program, item.constants, item.inputs, 0).run(make)
+    given = ProgramRunner(item.program, item.constants, item.inputs, 0).run(Call.make)
     assert all(tensor.is_floating_point() for tensor in given.values())
     runs = []
 

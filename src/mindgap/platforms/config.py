@@ -17,18 +17,7 @@ from mindgap.records.platform import Limits, PlatformSpec
 
 FILE_NAME: Final = "mindgap.toml"
 _LIMITS: Final = tuple(limit.name for limit in fields(Limits))
-_KEYS: Final = (
-    "runtime",
-    "adapter",
-    "device",
-    "profile",
-    "python",
-    "env",
-    "options",
-    "summary",
-    "install",
-    *_LIMITS,
-)
+_KEYS: Final = ("runtime", "adapter", "device", "profile", "python", "env", "options", "summary", "install", *_LIMITS)
 _EXAMPLE: Final = '[platform.torch29]  runtime = "eager"  python = "/opt/torch29/bin/python"'
 
 
@@ -183,10 +172,7 @@ class _Reader:
         near = difflib.get_close_matches(name, list(allowed), n=1)
         listed = ", ".join(sorted(allowed)) or "none"
         return self.mistake(
-            f"unknown {what} {name!r}",
-            key,
-            f"allowed: {listed}",
-            f"did you mean {near[0]}?" if near else None,
+            f"unknown {what} {name!r}", key, f"allowed: {listed}", f"did you mean {near[0]}?" if near else None
         )
 
     def mistake(self, what: str, key: str | None, cause: str | None = None, hint: str | None = None) -> BadConfig:

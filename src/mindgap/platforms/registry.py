@@ -89,10 +89,7 @@ def load_adapter(spec: PlatformSpec) -> Platform:
         return cls(spec)
     except Exception as error:  # somebody else's module may raise anything
         raise PlatformUnavailable(
-            f"platform {spec.name} cannot be loaded",
-            where=spec.adapter,
-            cause=first_cause(error),
-            hint=spec.install,
+            f"platform {spec.name} cannot be loaded", where=spec.adapter, cause=first_cause(error), hint=spec.install
         ) from error
 
 
@@ -181,9 +178,7 @@ def _unknown(name: str, known: list[str]) -> UnknownPlatform:
             f"{cls.runtime} has the {what} {', '.join(offered)}" if offered else f"{cls.runtime} has no {what}"
         )
     return UnknownPlatform(
-        f"no platform is named {name!r}",
-        cause="; ".join(cause) or None,
-        hint="mindgap platforms lists every name",
+        f"no platform is named {name!r}", cause="; ".join(cause) or None, hint="mindgap platforms lists every name"
     )
 
 

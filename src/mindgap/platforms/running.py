@@ -49,12 +49,7 @@ def run_cases(worker: Worker, request: RunCases) -> Iterator[Outcome]:
 
 
 def run_case(
-    worker: Worker,
-    parcel: Parcel,
-    file: Path,
-    runs: int,
-    program_only: bool,
-    options: Mapping[str, Any] | None = None,
+    worker: Worker, parcel: Parcel, file: Path, runs: int, program_only: bool, options: Mapping[str, Any] | None = None
 ) -> Outcome:
     """What this worker's platform does with one case; its outputs go to a file."""
     with _set_up(worker.platform, options or {}) as platform:

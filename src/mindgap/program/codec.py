@@ -172,9 +172,7 @@ def _read_kept(program: Program, kept: Sequence[Constant], path: Path) -> dict[s
     files = [beside] if beside.exists() else sorted(file for file in shared if file.exists())
     if not files:
         raise CorruptProgram(
-            f"the constants of {program.name} are missing",
-            where=str(path),
-            cause=f"there is no {beside.name}",
+            f"the constants of {program.name} are missing", where=str(path), cause=f"there is no {beside.name}"
         )
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -34,8 +34,7 @@ def check_references(program: Program, where: str = "program") -> None:
         for reference in references(node):
             if reference not in known:
                 raise CorruptProgram(
-                    f"node %{node.id} ({node.op}) refers to %{reference}, which is not defined before it",
-                    where=where,
+                    f"node %{node.id} ({node.op}) refers to %{reference}, which is not defined before it", where=where
                 )
         define(node.id, f"node {node.op}")
     for name, leaf in leaves(program.outputs):

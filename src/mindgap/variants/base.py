@@ -103,12 +103,7 @@ def prepare(name: str, program: Program, constants: Tensors) -> Base:
     )
 
 
-def load_bases(
-    specs: Sequence[str] | None = None,
-    directory: Path | None = None,
-    *,
-    seed: int = 0,
-) -> list[Base]:
+def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None, *, seed: int = 0) -> list[Base]:
     """Bases from files or `smoke:NAME`, from a store, or the smoke corpus, without those that cannot be varied.
 
     Of a store with more programs than fit, the seed chooses some.

@@ -23,12 +23,7 @@ def again(provenance: Provenance, spec: str | None = None, directory: Path | Non
     donor = _find(provenance.donor, provenance.donor_name, None, directory) if provenance.donor else None
     invalid, equivalent = provenance.options
     return make_variant(
-        base,
-        provenance.seed,
-        donor=donor,
-        focus=provenance.focus,
-        invalid_share=invalid,
-        equivalent_share=equivalent,
+        base, provenance.seed, donor=donor, focus=provenance.focus, invalid_share=invalid, equivalent_share=equivalent
     )
 
 

@@ -78,11 +78,7 @@ class RuleTable:
         return len(self._young) + len(self._old)
 
     def evaluate(
-        self,
-        op: str,
-        args: tuple[Argument, ...],
-        kwargs: Mapping[str, Argument],
-        known: Callable[[int], Result],
+        self, op: str, args: tuple[Argument, ...], kwargs: Mapping[str, Argument], known: Callable[[int], Result]
     ) -> Result:
         """What the operator gives for these values; raises Refused when it rejects them."""
         if op == "operator.getitem":

@@ -30,7 +30,7 @@ _EDITS: Final = (1, 1, 2, 2, 3, 4)
 _MOST_ATTEMPTS: Final = 40
 _NUMBER: Final = re.compile(r"-?\d[\d.e+-]*")
 """Sizes in a reason are left out, so that there are few different ones to count."""
-RULES: Final = RuleTable()
+SHARED_RULES: Final = RuleTable()
 """The table of this process, which every synthesis in it shares."""
 
 
@@ -51,7 +51,7 @@ def make_variant(
     invalid_share: float = INVALID_SHARE,
     equivalent_share: float = EQUIVALENT_SHARE,
     mutations: Sequence[Mutation] | None = None,
-    rules: RuleTable = RULES,
+    rules: RuleTable = SHARED_RULES,
     skipped: Counter[tuple[str, str]] | None = None,
 ) -> Variant:
     """The variant of a base for a seed: the same in every process, given the same donor, focus and shares.
@@ -98,7 +98,7 @@ class Synthesis:
         invalid_share: float = INVALID_SHARE,
         equivalent_share: float = EQUIVALENT_SHARE,
         plugins: Sequence[Mutation] = (),
-        rules: RuleTable = RULES,
+        rules: RuleTable = SHARED_RULES,
     ) -> None:
         if not bases:
             raise UsageError(

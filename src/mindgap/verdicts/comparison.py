@@ -47,13 +47,7 @@ class Comparison:
         return f"{self.output}[{', '.join(map(str, self.worst))}]" if self.worst else self.output
 
 
-SEVERITY = (
-    Conclusion.DIVERGES,
-    Conclusion.HAZARD,
-    Conclusion.UNJUDGED,
-    Conclusion.ROUNDING,
-    Conclusion.AGREES,
-)
+SEVERITY = (Conclusion.DIVERGES, Conclusion.HAZARD, Conclusion.UNJUDGED, Conclusion.ROUNDING, Conclusion.AGREES)
 """From what a reader must know to what needs no word."""
 
 

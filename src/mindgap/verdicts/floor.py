@@ -118,7 +118,7 @@ def _computable(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float32) if small else tensor
 
 
-def sample(tensor: torch.Tensor) -> torch.Tensor:
+def sample(tensor: torch.Tensor, most: int = SAMPLE) -> torch.Tensor:
     """Evenly spread elements of a tensor, all of them when it is small."""
     flat = tensor.reshape(-1)
-    return flat[:: max(1, len(flat) // SAMPLE)]
+    return flat[:: max(1, len(flat) // most)]

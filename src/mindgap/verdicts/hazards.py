@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 from mindgap.verdicts.elements import signed
-from mindgap.verdicts.runner import Call
+from mindgap.verdicts.runner import Call, Hook, Run
 from mindgap.verdicts.unspecified import CALL_RULES, Rule
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
-
-Run: TypeAlias = Callable[[Callable[[Call], Any]], dict[str, torch.Tensor]]
-"""Runs the subject with a hook."""
 
 
 @dataclass
@@ -59,20 +56,14 @@ def find_hazards(
 def find_flushed(run: Run, plain: Mapping[str, torch.Tensor], found: Reach) -> None:
     """Add the elements that change when the processor takes denormal numbers for zero."""
 
-    def flushed(hook: Callable[[Call], Any]) -> dict[str, torch.Tensor]:
+    def flushed(hook: Hook) -> dict[str, torch.Tensor]:
         with _flushing():
             return run(hook)
 
     _compare(flushed, Call.make, plain, DENORMAL_FLUSH, found)
 
 
-def _compare(
-    run: Run,
-    hook: Callable[[Call], Any],
-    plain: Mapping[str, torch.Tensor],
-    rule_id: str,
-    found: Reach,
-) -> None:
+def _compare(run: Run, hook: Hook, plain: Mapping[str, torch.Tensor], rule_id: str, found: Reach) -> None:
     try:
         outputs = run(hook)
     except Exception:  # a legal value that the rest of the program cannot take: it reaches everything

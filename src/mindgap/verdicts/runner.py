@@ -17,17 +17,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mindgap.program import ops
-from mindgap.program.build import plain
+from mindgap.program.build import named_results
 from mindgap.program.convert import changed_inputs
 from mindgap.program.graph import Node, Program, Tensors, leaves, map_leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.operators import base_name
-from mindgap.program.precision import WIDER, in_float64, widen
+from mindgap.program.precision import in_float64, widen, widen_any
 from mindgap.records.tensors import TensorMeta, same_bits
 from mindgap.verdicts.traps import divides, safe_arguments
 
-Subject: TypeAlias = "tuple[Program, Tensors] | Callable[..., Any]"
+Runnable: TypeAlias = "tuple[Program, Tensors] | Callable[..., Any]"
 """A program with its constants, or the user's own function or module."""
 
 
@@ -73,15 +73,18 @@ class Call:
 
     def tensors(self) -> list[torch.Tensor]:
         """Every tensor among the arguments."""
-        flat = [leaf for _, leaf in leaves([*self.args, *self.kwargs.values()])]
-        return [leaf for leaf in flat if isinstance(leaf, torch.Tensor)]
+        return tensors_in([self.args, self.kwargs])
 
     def mutated(self) -> list[torch.Tensor]:
         """The tensors that the call writes to."""
         if not self.is_operator:
             return []
-        found = [self.argument(position, name) for position, name in ops.mutated_arguments(self.op)]
-        return [leaf for _, leaf in leaves(found) if isinstance(leaf, torch.Tensor)]
+        return tensors_in([self.argument(position, name) for position, name in ops.mutated_arguments(self.op)])
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Every tensor of nested arguments or results."""
+    return [leaf for _, leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 Hook: TypeAlias = Callable[[Call], Any]
@@ -93,12 +96,11 @@ a call without the record of it, or return NotImplemented.
 """
 
 
-def make(call: Call) -> Any:
-    """The call as it is."""
-    return call.make()
+Run: TypeAlias = Callable[[Hook], dict[str, torch.Tensor]]
+"""Runs a model with a hook; its outputs by name."""
 
 
-class Runner(ABC):
+class HookedRunner(ABC):
     """A subject with its inputs, ready to run again and again from the same state."""
 
     def __init__(self, inputs: Inputs, seed: int) -> None:
@@ -135,7 +137,7 @@ class Runner(ABC):
         """The subject's result for these tensors, every operator call made by the hook."""
 
 
-class ProgramRunner(Runner):
+class ProgramRunner(HookedRunner):
     """Runs a program operator by operator."""
 
     def __init__(self, program: Program, constants: Tensors, inputs: Inputs, seed: int) -> None:
@@ -185,7 +187,7 @@ class ProgramRunner(Runner):
         return self._wanted[wants] | getattr(hook, "keys", frozenset())
 
 
-class CallableRunner(Runner):
+class CallableRunner(HookedRunner):
     """Runs the user's own function or module; a dispatch mode sees its operator calls."""
 
     def __init__(self, function: Callable[..., Any], inputs: Inputs, seed: int) -> None:
@@ -230,21 +232,22 @@ class _Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._hook(call) if name else call.make()
 
 
-def widened(call: Call) -> Call:
-    """The same call with floating tensors and dtype arguments in float64, but for tensors it writes to."""
+def widened(call: Call, copies: bool = False) -> Call:
+    """The same call in float64; tensors that it writes to stay as they are, or become copies."""
     written = {id(tensor) for tensor in call.mutated()}
 
     def change(leaf: Any) -> Any:
-        if isinstance(leaf, torch.dtype):
-            return WIDER.get(leaf, leaf)
-        return widen(leaf) if isinstance(leaf, torch.Tensor) and id(leaf) not in written else leaf
+        if id(leaf) not in written:
+            return widen_any(leaf)
+        if not copies:
+            return leaf
+        wide = widen(leaf)
+        return leaf.clone() if wide is leaf else wide
 
-    args = [map_leaves(argument, change) for argument in call.args]
-    kwargs = {key: map_leaves(argument, change) for key, argument in call.kwargs.items()}
-    return replace(call, args=args, kwargs=kwargs)
+    return replace(call, args=map_leaves(call.args, change), kwargs=map_leaves(call.kwargs, change))
 
 
-def runner_of(subject: Subject, inputs: Inputs, seed: int) -> Runner:
+def runner_of(subject: Runnable, inputs: Inputs, seed: int) -> HookedRunner:
     """The runner that fits the subject."""
     if isinstance(subject, tuple):
         return ProgramRunner(*subject, inputs, seed)
@@ -252,16 +255,10 @@ def runner_of(subject: Subject, inputs: Inputs, seed: int) -> Runner:
 
 
 def named(result: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Outputs by the path that platforms give them; numbers become 0-dim tensors."""
-    for path, leaf in leaves(plain(result)):
-        if isinstance(leaf, np.ndarray | np.generic):
-            leaf = torch.from_numpy(np.array(leaf))
-        if isinstance(leaf, bool | int | float | complex):
-            exact = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
-            kind = next(dtype for cls, dtype in exact.items() if isinstance(leaf, cls))
-            leaf = torch.tensor(leaf, dtype=kind)
+    """Outputs by the path that platforms give them."""
+    for name, leaf in named_results(result):
         if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
-            yield path or "output", compact(leaf)
+            yield name, compact(leaf)
 
 
 def compact(tensor: torch.Tensor) -> torch.Tensor:

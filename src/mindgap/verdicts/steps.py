@@ -26,11 +26,8 @@ from mindgap.records.tensors import NamedTensor, same_outputs
 from mindgap.records.verdict import Conclusion, Kind
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.judge import Judgement, judge
-from mindgap.verdicts.survey import THOROUGH, Survey
+from mindgap.verdicts.survey import ALL_RUNS, THOROUGH, Survey
 from mindgap.verdicts.unspecified.precision import SIGNED_ZERO
-
-ALL_RUNS: Final = 8
-"""Noise runs of the last step (docs/decisions/0003)."""
 
 
 class Step(NamedTuple):
@@ -59,16 +56,16 @@ def judge_in_steps(
     """One judgement per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
     judged: dict[str, Judgement] = {}
     if not any(disagree(base, other) for base, others in groups for other in others):
-        return _judged(groups, None)
+        return judge_all(groups, None)
     for step in steps:
         if step == BRIEF[0]:
             if all(map(_in_the_last_bits, groups)):
-                judged = _judged(groups, None)
+                judged = judge_all(groups, None)
                 if all(map(_is_near, judged.values())):
                     break
             continue
         survey = survey_with(step)
-        judged = _judged(groups, survey)
+        judged = judge_all(groups, survey)
         if survey is None or survey.problem or all(_settled(found, step) for found in judged.values()):
             break
     return judged
@@ -102,7 +99,8 @@ def disagree(base: Outcome, other: Outcome) -> bool:
     return base.ok and other.ok and not same_outputs(base.outputs, other.outputs)
 
 
-def _judged(groups: Sequence[Group], survey: Survey | None) -> dict[str, Judgement]:
+def judge_all(groups: Sequence[Group], survey: Survey | None) -> dict[str, Judgement]:
+    """One judgement per candidate, by platform name, with the evidence of one survey."""
     judged: dict[str, Judgement] = {}
     for base, others in groups:
         judged |= judge(base, others, survey)

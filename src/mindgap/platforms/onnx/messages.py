@@ -8,9 +8,7 @@ from mindgap.platforms.messages import MessageRules
 from mindgap.platforms.torch.messages import TORCH
 
 EXPORTER: Final = TORCH + MessageRules(
-    rewrites=((r"^<class '[\w.]+'>: ", ""),),
-    noise=(r"⬆", r"⬇", r"#"),
-    telling=(r"no onnx function",),
+    rewrites=((r"^<class '[\w.]+'>: ", ""),), noise=(r"⬆", r"⬇", r"#"), telling=(r"no onnx function",)
 )
 """What every runtime needs that reads an exported ONNX model."""
 

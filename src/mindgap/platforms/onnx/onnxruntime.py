@@ -37,10 +37,7 @@ _LEVELS: Final = {
 """Levels of graph optimisation with ONNX Runtime's own names, from none to all."""
 
 _UNOPTIMISED: Final = Knob(
-    "graph optimisations off",
-    {"optimisation": "none"},
-    "optimiser",
-    "onnxruntime runs without graph optimisations",
+    "graph optimisations off", {"optimisation": "none"}, "optimiser", "onnxruntime runs without graph optimisations"
 )
 
 

@@ -23,7 +23,7 @@ from mindgap.platforms.torch.eager import probe_device
 from mindgap.platforms.torch.layers import knobs_for, rungs_to
 from mindgap.platforms.torch.script import on_torch
 from mindgap.platforms.torch.torch_run import (
-    Call,
+    PlacedCall,
     Placement,
     State,
     TorchPlatform,
@@ -85,7 +85,7 @@ class CompiledPlatform(TorchPlatform):
         backend = self.spec.options.get("backend") or self.backend(placement.kind)
         return torch.compile(model, backend=backend, **_chosen(self.spec))  # type: ignore[call-overload]
 
-    def settings(self, call: Call) -> Call:
+    def settings(self, call: PlacedCall) -> PlacedCall:
         """The call under the switches of inductor that this platform sets."""
         from torch._inductor import config
 

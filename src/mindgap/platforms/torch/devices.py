@@ -78,8 +78,7 @@ class Device:
         """Say at once that an element type does not exist, where the device would fail in its own words."""
         if DTYPE_NAMES.get(dtype) in self.lacks:
             raise StageFailure(
-                Status.UNSUPPORTED,
-                f"{self.torch_device} has no {DTYPE_NAMES[dtype]}, the dtype of {name}",
+                Status.UNSUPPORTED, f"{self.torch_device} has no {DTYPE_NAMES[dtype]}, the dtype of {name}"
             )
 
 

@@ -14,7 +14,7 @@ from mindgap.platforms.reproducer import ReproducerText
 from mindgap.platforms.torch.devices import DEVICES
 from mindgap.platforms.torch.script import WITHOUT_MKLDNN, on_torch
 from mindgap.platforms.torch.torch_run import (
-    Call,
+    PlacedCall,
     Placement,
     State,
     TorchPlatform,
@@ -56,7 +56,7 @@ class Eager(TorchPlatform):
             executable = Executable(own_program(case, placement), case.constants, placement.device)
             return TorchRun(case, placement, Ran.PROGRAM, self.settings(executable.run))
 
-    def settings(self, call: Call) -> Call:
+    def settings(self, call: PlacedCall) -> PlacedCall:
         """The call under the options of this platform."""
         around = contextlib.nullcontext if self.spec.options.get("mkldnn", True) else without_mkldnn
 

@@ -16,18 +16,16 @@ import torch
 from mindgap.platforms.base import Platform, Prepared, StageFailure
 from mindgap.platforms.torch.devices import CPU, DEVICES, Device
 from mindgap.platforms.torch.messages import TORCH
-from mindgap.program.build import plain
+from mindgap.program.build import named_results
 from mindgap.program.case import Case
-from mindgap.program.graph import Program, leaves, map_leaves
+from mindgap.program.graph import Program, map_leaves
 from mindgap.program.inputs import copy_of
 from mindgap.records.outcome import Ran, Status
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, same_bits
 
-Call: TypeAlias = Callable[[Sequence[torch.Tensor]], Any]
+PlacedCall: TypeAlias = Callable[[Sequence[torch.Tensor]], Any]
 """A case as a function of its placed input tensors."""
-
-Numbers = bool | int | float | complex
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +68,7 @@ class Placement:
             return self.device if isinstance(leaf, torch.device) else leaf
 
         nodes = tuple(
-            replace(
-                node,
-                args=map_leaves(node.args, change),
-                kwargs={key: map_leaves(value, change) for key, value in node.kwargs.items()},
-            )
+            replace(node, args=map_leaves(node.args, change), kwargs=map_leaves(node.kwargs, change))
             for node in program.nodes
         )
         return replace(program, nodes=nodes)
@@ -91,7 +85,9 @@ class Placement:
 class TorchRun(Prepared):
     """A case that torch runs, whatever was done to it before."""
 
-    def __init__(self, case: Case, placement: Placement, ran: Ran, call: Call, state: State | None = None) -> None:
+    def __init__(
+        self, case: Case, placement: Placement, ran: Ran, call: PlacedCall, state: State | None = None
+    ) -> None:
         self.ran = ran
         self._case = case
         self._placement = placement
@@ -160,7 +156,7 @@ def own_program(case: Case, placement: Placement) -> Program:
     return placement.program(case.program)
 
 
-def call_with(case: Case, model: Callable[..., Any]) -> Call:
+def call_with(case: Case, model: Callable[..., Any]) -> PlacedCall:
     """The user's own function of nested arguments as a function of tensors."""
 
     def call(tensors: Sequence[torch.Tensor]) -> Any:
@@ -220,14 +216,9 @@ def named_outputs(result: Any) -> tuple[list[NamedTensor], list[str]]:
     """Outputs by path as `Program.output_leaves` names them, and those that are not tensors or numbers."""
     outputs: list[NamedTensor] = []
     dropped: list[str] = []
-    for path, leaf in leaves(plain(result)):
-        name = path or "output"
-        if isinstance(leaf, np.ndarray | np.generic):
-            leaf = torch.from_numpy(np.array(leaf))
+    for name, leaf in named_results(result):
         if isinstance(leaf, torch.Tensor):
             outputs.append(fetched(name, leaf))
-        elif isinstance(leaf, Numbers):
-            outputs.append(NamedTensor(name, number(leaf)))
         elif leaf is not None:
             dropped.append(f"{name} ({type(leaf).__name__})")
     return outputs, dropped
@@ -239,12 +230,6 @@ def fetched(name: str, tensor: torch.Tensor) -> NamedTensor:
         raise StageFailure(Status.UNSUPPORTED, f"{name} is a {tensor.layout} tensor of {tensor.dtype}")
     compact = tensor.detach().resolve_conj().resolve_neg().cpu().clone(memory_format=torch.contiguous_format)
     return NamedTensor(name, compact, tuple(tensor.stride()))
-
-
-def number(value: bool | int | float | complex) -> torch.Tensor:
-    """A Python number as a 0-dim tensor that loses nothing."""
-    exact = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
-    return torch.tensor(value, dtype=next(dtype for kind, dtype in exact.items() if isinstance(value, kind)))
 
 
 def changed(before: Iterable[NamedTensor], after: Iterable[NamedTensor]) -> list[NamedTensor]:
