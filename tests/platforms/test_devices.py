@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from mindgap.execution.serve import load_adapter
 from mindgap.platforms.base import StageClock
-from mindgap.platforms.registry import load_adapter, resolve
+from mindgap.platforms.registry import resolve
 from mindgap.platforms.torch.compiled import AotEager, Inductor, missing_compiler
 from mindgap.platforms.torch.devices import DEVICES, Device
 from mindgap.platforms.torch.eager import Eager

@@ -13,11 +13,12 @@ import pytest
 import torch
 from torch import nn
 
+from mindgap.execution.serve import load_adapter
 from mindgap.platforms.base import StageClock, StageFailure
 from mindgap.platforms.exported import ExportedRun, by_placeholder, export, from_bits, quiet, to_numpy
 from mindgap.platforms.onnx import export as onnx_export
 from mindgap.platforms.onnx.export import ELEMENT_TYPES
-from mindgap.platforms.registry import load_adapter, resolve
+from mindgap.platforms.registry import resolve
 from mindgap.platforms.torch.torch_run import same_bits
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.tensors import DTYPES

@@ -173,8 +173,3 @@ def run_here(
 def died(platform: str, death: Death) -> Outcome:
     """A worker's death as an outcome."""
     return Outcome(platform, death.status, death.stage, death.message, death.log_tail)
-
-
-def same_results(first: Outcome, second: Outcome) -> bool:
-    """Whether both ran and gave the same bits."""
-    return first.ok and second.ok and first.digest == second.digest

@@ -103,9 +103,9 @@ def _restored_constant(data: bytes) -> Constant:
 
 
 def _node_of(row: Any) -> Node:
-    i, op, args, kwargs, meta, place = row
+    i, op, args, kwargs, meta, where = row
     named = _typed(kwargs, dict)
-    return Node(_typed(i, int), _typed(op, str), _typed(args, tuple), named, _node_meta(meta), _typed(place, str))
+    return Node(_typed(i, int), _typed(op, str), _typed(args, tuple), named, _node_meta(meta), _typed(where, str))
 
 
 def _constant_row(constant: Constant, held: dict[bytes, int]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -89,7 +90,7 @@ class Program:
         return [(name or "output", value) for name, value in leaves(self.outputs) if value is not None]
 
     def parameter_count(self) -> int:
-        return sum(_numel(constant.meta) for constant in self.constants)
+        return sum(math.prod(constant.meta.shape) for constant in self.constants)
 
 
 _LEAVES: Final = frozenset({Ref, int, float, bool, str, type(None), torch.Tensor, torch.dtype, torch.device})
@@ -152,10 +153,3 @@ def digest(tensor: torch.Tensor) -> str:
     content = hashlib.blake2b(repr((meta.shape, meta.dtype, meta.stride)).encode(), digest_size=12)
     content.update(byte_view(tensor).numpy().data)
     return content.hexdigest()
-
-
-def _numel(meta: TensorMeta) -> int:
-    count = 1
-    for size in meta.shape:
-        count *= size
-    return count

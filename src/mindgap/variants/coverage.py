@@ -101,10 +101,7 @@ def layout_of(meta: TensorMeta) -> str:
     if any(step == 0 and size > 1 for step, size in zip(meta.stride, meta.shape)):
         return "expanded"
     span = 1 + sum((size - 1) * step for size, step in zip(meta.shape, meta.stride) if size)
-    count = 1
-    for size in meta.shape:
-        count *= size
-    return "permuted" if span == count else "sliced"
+    return "permuted" if span == math.prod(meta.shape) else "sliced"
 
 
 def literal_class(node: Node) -> str:

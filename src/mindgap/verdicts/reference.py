@@ -9,6 +9,7 @@ import torch
 
 from mindgap.program.operators import Rounding, traits
 from mindgap.program.precision import widen
+from mindgap.program.state import repeats
 from mindgap.verdicts.noise import Noise, accumulates
 from mindgap.verdicts.runner import Call, default_dtype, tensors_in, widened
 
@@ -68,9 +69,7 @@ class Stepwise:
 
     def _round_into(self, own: torch.Tensor, value: torch.Tensor) -> torch.Tensor | None:
         """Store the rounded value; returns where rounding changed nothing."""
-        if not (own.is_floating_point() or own.is_complex()):
-            return None
-        if any(step == 0 and size > 1 for size, step in zip(own.shape, own.stride())):
+        if not (own.is_floating_point() or own.is_complex()) or repeats(own):
             return None
         own.copy_(value)
         return (own.to(value.dtype) == value) | own.isnan() | own.isinf()

@@ -6,13 +6,11 @@ import contextlib
 import copy
 import functools
 import math
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -24,6 +22,7 @@ from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.operators import base_name
 from mindgap.program.precision import in_float64, widen, widen_any
+from mindgap.program.state import ModuleState, seed_python
 from mindgap.records.tensors import TensorMeta, same_bits
 from mindgap.verdicts.traps import divides, safe_arguments
 
@@ -204,12 +203,15 @@ class CallableRunner(HookedRunner):
         return not same_bits(before, after)
 
     def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
-        random.seed(self.seed)
-        np.random.seed(self.seed % 2**32)
+        seed_python(self.seed)
         function = self._wide if wide else self._function
         args, kwargs = self.inputs.call(tensors)
-        with _restored(function), _Dispatch(hook, wide):
-            return function(*args, **kwargs)
+        state = ModuleState(function)
+        try:
+            with _Dispatch(hook, wide):
+                return function(*args, **kwargs)
+        finally:
+            state.restore()
 
 
 class _Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -277,21 +279,6 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
-
-
-@contextlib.contextmanager
-def _restored(function: Any) -> Iterator[None]:
-    """Buffers of a module get their values back, so that each run starts from the same state."""
-    if not isinstance(function, torch.nn.Module):
-        yield
-        return
-    saved = [(buffer, buffer.detach().clone()) for buffer in function.buffers()]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for buffer, values in saved:
-                buffer.copy_(values)
 
 
 @dataclass

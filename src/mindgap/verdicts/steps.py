@@ -26,8 +26,11 @@ from mindgap.records.tensors import NamedTensor, same_outputs
 from mindgap.records.verdict import Conclusion, Kind
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.judge import Judgement, judge
-from mindgap.verdicts.survey import ALL_RUNS, THOROUGH, Survey
+from mindgap.verdicts.survey import THOROUGH, Survey
 from mindgap.verdicts.unspecified.precision import SIGNED_ZERO
+
+ALL_RUNS: Final = 8
+"""Noise runs of the last step: 4 are enough for norms, 8 for single elements (docs/decisions/0003)."""
 
 
 class Step(NamedTuple):

@@ -11,9 +11,6 @@ import torch
 THOROUGH: Final = 4
 """Noise runs from which a survey is complete; with fewer, it can only say that rounding explains a difference."""
 
-ALL_RUNS: Final = 8
-"""Noise runs that a defect is reported from: 4 are enough for norms, 8 for single elements (docs/decisions/0003)."""
-
 RESHAPED = "its shape, or whether it exists at all, depends on rounding"
 """Why an output has no noise floor."""
 

@@ -20,7 +20,8 @@ from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.observer import CallObserver
 from mindgap.verdicts.reference import Careful, Stepwise, Wide
 from mindgap.verdicts.runner import Call, Capture, Hook, Runnable, runner_of
-from mindgap.verdicts.survey import ALL_RUNS, RESHAPED, THOROUGH, Indices, Survey, Surveyed
+from mindgap.verdicts.steps import ALL_RUNS
+from mindgap.verdicts.survey import RESHAPED, THOROUGH, Indices, Survey, Surveyed
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
 
 NOT_ASKED: Final = "float64 was not asked for"

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
-import numpy as np
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageFailure
+from mindgap.platforms.probing import guarded, is_two, working
 from mindgap.platforms.torch.devices import CPU, DEVICES, Device
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.build import named_results
 from mindgap.program.case import Case
 from mindgap.program.graph import Program, map_leaves
 from mindgap.program.inputs import copy_of
+from mindgap.program.state import ModuleState, seed_python
 from mindgap.records.outcome import Ran, Status
-from mindgap.records.platform import PlatformSpec
+from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, same_bits
 
 PlacedCall: TypeAlias = Callable[[Sequence[torch.Tensor]], Any]
@@ -86,13 +86,13 @@ class TorchRun(Prepared):
     """A case that torch runs, whatever was done to it before."""
 
     def __init__(
-        self, case: Case, placement: Placement, ran: Ran, call: PlacedCall, state: State | None = None
+        self, case: Case, placement: Placement, ran: Ran, call: PlacedCall, state: ModuleState | None = None
     ) -> None:
         self.ran = ran
         self._case = case
         self._placement = placement
         self._call = call
-        self._state = state or State(None)
+        self._state = state or ModuleState(None)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
         given = [replace(item, tensor=tensor) for item, tensor in zip(self._case.inputs.tensors, tensors)]
@@ -106,7 +106,8 @@ class TorchRun(Prepared):
 
     def result(self, placed: Sequence[torch.Tensor]) -> Any:
         """What the case returns for tensors that are on the device already."""
-        set_seeds(self._case.seed, self._placement.kind)
+        seed_python(self._case.seed)
+        self._placement.kind.set_seed(self._case.seed)
         try:
             with torch.no_grad():
                 result = self._call(placed)
@@ -134,12 +135,34 @@ class TorchPlatform(Platform):
     def placement(self) -> Placement:
         return Placement.of(self.spec, self.device_table)
 
+    def probe(self) -> Probe:
+        return guarded(self.probe_device)
+
+    def probe_device(self) -> Probe:
+        """Version, name and element types of the device, or why it cannot be used."""
+        placement = self.placement
+        kind = placement.kind
+        version = " ".join(filter(None, [torch.__version__, kind.stack()]))
+        if not kind.is_available():
+            return Probe(False, version, reason=f"torch {torch.__version__} finds no {kind.torch_device} device")
+        dtypes = working([name for name in DTYPES if name not in kind.lacks], lambda name: _adds(name, placement))
+        name = f"CPU {torch.backends.cpu.get_cpu_capability()}" if placement.device is None else kind.name()
+        return Probe(True, version, name, dtypes)
+
     def placement_for(self, case: Case) -> Placement:
         """Where the case will run; refuses inputs that cannot be there."""
         placement = self.placement
         for item in case.inputs.tensors:
             placement.kind.refuse_missing(item.name, item.tensor.dtype)
         return placement
+
+
+def _adds(dtype: str, placement: Placement) -> bool:
+    """Whether 1 + 1 is right on the device."""
+    one = torch.ones(2, dtype=DTYPES[dtype]).to(placement.device or "cpu")
+    total = (one + one).cpu()
+    placement.kind.wait()
+    return is_two(total, dtype)
 
 
 def own_model(case: Case, placement: Placement) -> Callable[..., Any] | None:
@@ -164,52 +187,6 @@ def call_with(case: Case, model: Callable[..., Any]) -> PlacedCall:
         return model(*args, **kwargs)
 
     return call
-
-
-@dataclass
-class State:
-    """What a module held before a run, so that a second run starts from the same place.
-
-    A BatchNorm in training mode counts batches, a cache remembers: buffers are restored by value, plain
-    attributes by identity.
-    """
-
-    model: Any
-    _buffers: list[tuple[dict[str, Any], str, torch.Tensor, torch.Tensor]] = field(default_factory=list)
-    _attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.model, torch.nn.Module):
-            return
-        for module in self.model.modules():
-            self._attributes.append((vars(module), dict(vars(module))))
-            for name, tensor in module._buffers.items():
-                if tensor is not None and not _repeats(tensor):
-                    self._buffers.append((module._buffers, name, tensor, tensor.detach().clone()))
-
-    def restore(self) -> None:
-        for attributes, before in self._attributes:
-            for name in [key for key in attributes if key not in before]:
-                del attributes[name]
-            for name, value in before.items():
-                if attributes.get(name) is not value:
-                    attributes[name] = value
-        with torch.no_grad():
-            for buffers, name, tensor, values in self._buffers:
-                buffers[name] = tensor
-                tensor.copy_(values)
-
-
-def _repeats(tensor: torch.Tensor) -> bool:
-    """Whether one element stands for several: nothing can write to such a tensor."""
-    return any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride()))
-
-
-def set_seeds(seed: int, device: Device = CPU) -> None:
-    """A model may draw from any of these."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    device.set_seed(seed)
 
 
 def named_outputs(result: Any) -> tuple[list[NamedTensor], list[str]]:

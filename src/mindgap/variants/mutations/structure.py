@@ -80,7 +80,7 @@ def _graft(draft: Draft, size: int, add: bool) -> str:
     last = _donor_node(draft, donor)
     region = _region(donor, last, size)
     names: dict[int, int] = {}
-    for node in (donor.program.nodes[place] for place in sorted(donor.position[i] for i in region)):
+    for node in (donor.program.nodes[index] for index in sorted(donor.position[i] for i in region)):
         for reference in reads(node):
             if reference not in names:
                 names[reference] = _brought(draft, donor, reference, user, source)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import torch
 
+from mindgap.program.state import repeats
 from mindgap.verdicts.runner import Call, tensors_in
 from mindgap.verdicts.unspecified.rule import Rule
 
@@ -99,7 +100,7 @@ def taint_all(call: Call, result: Any, attempt: int, generator: torch.Generator)
 
 def taint(tensor: torch.Tensor, attempt: int, generator: torch.Generator) -> None:
     """Overwrite a tensor with values that nobody expects."""
-    if any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride())):
+    if repeats(tensor):
         return
     if tensor.dtype is torch.bool:
         tensor.logical_not_()
