@@ -12,7 +12,7 @@ import torch
 
 from mindgap.errors import UsageError
 from mindgap.program import codec
-from mindgap.program.validate import check_references
+from mindgap.program.graph import check_references
 from mindgap.records.variant import Intent, Provenance
 from mindgap.variants.base import Base, load_bases
 from mindgap.variants.draft import Draft

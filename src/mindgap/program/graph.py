@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from mindgap.errors import CorruptProgram
 from mindgap.program.made import Recipe
 from mindgap.program.memo import Memo
 from mindgap.records.tensors import TensorMeta, byte_view
@@ -153,3 +154,26 @@ def digest(tensor: torch.Tensor) -> str:
     content = hashlib.blake2b(repr((meta.shape, meta.dtype, meta.stride)).encode(), digest_size=12)
     content.update(byte_view(tensor).numpy().data)
     return content.hexdigest()
+
+
+def check_references(program: Program, where: str = "program") -> None:
+    """Ids are unique and every reference points backwards."""
+    known: set[int] = set()
+
+    def define(identity: int, what: str) -> None:
+        if identity in known:
+            raise CorruptProgram(f"{what} reuses the id %{identity}", where=where)
+        known.add(identity)
+
+    for item in program.given():
+        define(item.id, item.name)
+    for node in program.nodes:
+        for reference in references(node):
+            if reference not in known:
+                raise CorruptProgram(
+                    f"node %{node.id} ({node.op}) refers to %{reference}, which is not defined before it", where=where
+                )
+        define(node.id, f"node {node.op}")
+    for name, leaf in leaves(program.outputs):
+        if isinstance(leaf, Ref) and int(leaf) not in known:
+            raise CorruptProgram(f"output {name} refers to {leaf!r}, which does not exist", where=where)

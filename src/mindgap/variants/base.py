@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -202,12 +201,7 @@ def _known(result: Any) -> Result:
     return None
 
 
-@cache
-def _frozen(op: str) -> bool:
-    drawn = ops.has_tag(op, torch.Tag.nondeterministic_seeded)
-    return drawn or not isinstance(ops.resolve(op), torch._ops.OpOverload)
-
-
 def is_frozen(node: Node) -> bool:
     """Whether an edit must leave a node alone: it draws random numbers, or its result is not a tensor."""
-    return _frozen(node.op)
+    drawn = ops.has_tag(node.op, torch.Tag.nondeterministic_seeded)
+    return drawn or not isinstance(ops.resolve(node.op), torch._ops.OpOverload)

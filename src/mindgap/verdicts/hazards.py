@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,8 +56,11 @@ def find_flushed(run: Run, plain: Mapping[str, torch.Tensor], found: Reach) -> N
     """Add the elements that change when the processor takes denormal numbers for zero."""
 
     def flushed(hook: Hook) -> dict[str, torch.Tensor]:
-        with _flushing():
+        torch.set_flush_denormal(True)  # where the processor cannot, nothing changes
+        try:
             return run(hook)
+        finally:
+            torch.set_flush_denormal(False)
 
     _compare(flushed, Call.make, plain, DENORMAL_FLUSH, found)
 
@@ -85,13 +87,3 @@ def _changed(before: torch.Tensor, after: torch.Tensor | None) -> torch.Tensor:
     if before.is_floating_point() or before.is_complex():
         changed &= ~(before.isnan() & after.isnan())
     return changed
-
-
-@contextmanager
-def _flushing() -> Iterator[None]:
-    """Denormal numbers count as zero; where the processor cannot, nothing changes."""
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)

@@ -140,9 +140,7 @@ def _brought(draft: Draft, donor: Base, reference: int, anchor: int, source: Ref
 def share_weight(draft: Draft) -> str:
     """Let two layers share a weight, or draw a weight from another seed."""
     constants = draft.base.program.constants
-    if not constants:
-        raise Refused("there are no constants")
-    one = draft.rng.choice(constants)
+    one = pick.one(draft, constants, "there are no constants")
     users = draft.users(one.id)
     if not users:
         raise Refused("the constant is not used any more")

@@ -28,9 +28,7 @@ _MOST_CHANGED: Final = 1 << 14
 def scale_weight(draft: Draft) -> str:
     """Scale a weight towards overflow or underflow."""
     constants = [c for c in draft.base.program.constants if c.meta.dtype.startswith(("float", "bfloat"))]
-    if not constants:
-        raise Refused("no constant is floating")
-    one = draft.rng.choice(constants)
+    one = pick.one(draft, constants, "no constant is floating")
     users, factor = list(draft.users(one.id)), draft.rng.choice(_FACTORS)
     if not users:
         raise Refused("the constant is not used any more")
@@ -79,10 +77,7 @@ def huge_angle(draft: Draft) -> str:
 @mutation(Family.VALUES, "an input that can hold the plan's values", weight=2.0)
 def special_inputs(draft: Draft) -> str:
     """Plant exceptional values in an input: NaN, infinities, zeros, denormals, extremes, ties."""
-    inputs = draft.base.program.inputs
-    if not inputs:
-        raise Refused("the program has no input")
-    item = draft.rng.choice(inputs)
+    item = pick.one(draft, draft.base.program.inputs, "the program has no input")
     plan = draft.rng.choice(_PLANS)
     recipe = _planned(draft, draft.example(item.id), draft.input(item.id).meta.dtype, plan)
     draft.allow_poison = True
@@ -94,10 +89,7 @@ def special_inputs(draft: Draft) -> str:
 @mutation(Family.VALUES, "a small floating constant", weight=0.5)
 def special_weight(draft: Draft) -> str:
     """Plant exceptional values in a weight."""
-    constants = draft.base.program.constants
-    if not constants:
-        raise Refused("there are no constants")
-    one = draft.rng.choice(constants)
+    one = pick.one(draft, draft.base.program.constants, "there are no constants")
     if not draft.users(one.id) or one.made is None or draft.tensor(one.id).numel > _MOST_CHANGED:
         raise Refused("the constant cannot be changed")
     plan = draft.rng.choice(_PLANS)
@@ -143,9 +135,7 @@ def _planned(draft: Draft, ground: Recipe, dtype: str, plan: str) -> Recipe:
 def other_inputs(draft: Draft) -> str:
     """Draw an input from another seed, or from a wider or narrower range."""
     inputs = [i for i in draft.base.program.inputs if isinstance(draft.example(i.id), Made)]
-    if not inputs:
-        raise Refused("no input is drawn from a seed")
-    item = draft.rng.choice(inputs)
+    item = pick.one(draft, inputs, "no input is drawn from a seed")
     old = draft.example(item.id)
     assert isinstance(old, Made)
     factor = draft.rng.choice((0.01, 0.5, 1.0, 4.0, 50.0))
