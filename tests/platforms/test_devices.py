@@ -143,7 +143,7 @@ def test_everything_lands_on_the_device_in_program_mode() -> None:
         seen.extend(leaf.device for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor))
         return result
 
-    placed = [placement.put(item) for item in task.inputs.tensors]
+    placed = [placement.put(item.tensor) for item in task.inputs.tensors]
     outputs = Executable(program, task.constants, placement.device).run(placed, observer=observe)
     seen += [leaf.device for _, leaf in leaves(outputs)]
     seen += [leaf for node in program.nodes for _, leaf in leaves([node.args, dict(node.kwargs)])
@@ -159,7 +159,7 @@ def test_everything_lands_on_the_device_in_source_mode() -> None:
     adapter = StandInEager(replace(SPEC, device="meta"))
     prepared = adapter.prepare(task, StageClock())
     assert isinstance(prepared, TorchRun)
-    result = prepared.result([adapter.placement.put(item) for item in task.inputs.tensors])
+    result = prepared.result([adapter.placement.put(item.tensor) for item in task.inputs.tensors])
     assert {value.device.type for value in result.values()} == {"meta"}
     assert own_model(task, adapter.placement) is not None
 
@@ -175,7 +175,7 @@ def test_placement_keeps_strides(layout: str) -> None:
     }[layout]
     task = task_of(lambda x: x, [x], source=True)
     placement = StandInEager(SPEC).placement
-    placed = placement.put(task.inputs.tensors[0])
+    placed = placement.put(task.inputs.tensors[0].tensor)
     assert placed.stride() == x.stride() and same_bits(placed, x)
     assert placed.data_ptr() != x.data_ptr() or not x.numel()
 

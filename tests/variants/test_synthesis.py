@@ -99,7 +99,7 @@ def test_shares_are_kept(bases: list[Base]) -> None:
 
 
 def test_an_empty_corpus_is_an_error() -> None:
-    with pytest.raises(UsageError, match="no program to vary"):
+    with pytest.raises(UsageError, match="no programs to make variants from"):
         Synthesis([], 0)
 
 

@@ -44,7 +44,7 @@ class Profile:
 
 
 class StageClock:
-    """Knows the stage at hand, so that a failure carries it, and the time that each stage took."""
+    """Tracks the current stage, so that a failure carries it, and the time that each stage took."""
 
     def __init__(self, on_stage: Callable[[Stage], None] | None = None) -> None:
         self.current = Stage.LOAD
@@ -69,7 +69,7 @@ class StageClock:
 
 
 class StageFailure(Exception):
-    """An adapter's own word on what went wrong, where an exception's type would not tell."""
+    """A failure with the status that the adapter gives it, where an exception's type would not tell."""
 
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)

@@ -104,7 +104,7 @@ class _Reader:
             raise self.mistake(f"platform {name} has both runtime and adapter", key, "only one of them is allowed")
         if adapter is not None:
             if not re.fullmatch(r"[\w.]+:\w+", adapter) or profile:
-                raise self.mistake(f"the adapter of platform {name} is not understood", f"{key}.adapter",
+                raise self.mistake(f"the adapter of platform {name} cannot be parsed", f"{key}.adapter",
                                    'it looks like "package.module:Class" and has no profile')  # fmt: skip
             return PlatformSpec(name, adapter, device=device, summary=f"{adapter}")
         return self.of_runtime(str(runtime), device, profile, key)

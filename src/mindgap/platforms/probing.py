@@ -1,4 +1,4 @@
-"""What a platform says about itself, measured and never raised."""
+"""Asking platforms about themselves; a failure is an answer, not an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every platform that this build knows, found by looking and never by branching."""
+"""Every platform that this build knows, discovered from modules and entry points."""
 
 from __future__ import annotations
 

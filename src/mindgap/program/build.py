@@ -107,7 +107,7 @@ class _Builder:
                 self.returned = [_argument(item, values) for item in fx_node.args[0]]
                 return self.returned
             elif fx_node.op != "placeholder":
-                raise UnsupportedConstruct(f"the graph holds a {fx_node.op} node: {fx_node.target}")
+                raise UnsupportedConstruct(f"the graph has a {fx_node.op} node: {fx_node.target}")
         return []
 
     def add_attribute(self, module: GraphModule, fx_node: FxNode) -> Argument:

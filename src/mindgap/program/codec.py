@@ -33,7 +33,7 @@ from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta, with_stride
 
 MAGIC: Final = "mindgap.program"
 VERSION: Final = 3
-"""2 adds whole and planted numbers, 3 packs each node and constant apart; earlier files are read as ever."""
+"""2 adds whole and planted numbers, 3 packs each node and constant apart; older files can still be read."""
 COMPRESSION: Final = 9  # of zlib: a graph of 70 nodes takes 3 KB and half a millisecond
 MOST_CONTENT: Final = 128 << 20
 """Bytes of a program's content; more is a file made to fill the memory."""

@@ -1,4 +1,4 @@
-"""Real programs made ready to be varied: what each of their values is, who uses it, and under which name."""
+"""Real programs prepared for mutation: what each of their values is, and who uses it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def prepare(name: str, program: Program, constants: Tensors) -> Base:
         raise
     except Exception as error:  # an operator that fails, a tensor that is not strided
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelError(f"{name} cannot be varied: it does not run on its example", cause=cause) from error
+        raise ModelError(f"{name} cannot be varied: it fails on its example inputs", cause=cause) from error
     users: dict[int, list[int]] = {}
     for node in program.nodes:
         for reference in dict.fromkeys(references(node)):
@@ -122,7 +122,7 @@ def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None
         bases.setdefault(base.fingerprint, base)
     if not bases:
         raise UsageError(
-            "there is no program to vary",
+            "there are no programs to make variants from",
             where=str(directory) if directory is not None else None,
             cause=skipped[0] if skipped else "the corpus is empty",
             hint="mindgap corpus build makes a corpus; without --corpus the smoke corpus is used",

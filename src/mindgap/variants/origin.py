@@ -34,8 +34,8 @@ def _find(fingerprint: str, name: str, spec: str | None, directory: Path | None)
         if base.fingerprint == fingerprint:
             return base
     raise ModelError(
-        f"the program {name} is not here",
-        cause=f"nothing has the fingerprint {fingerprint}",
+        f"program {name} was not found",
+        cause=f"no program has the fingerprint {fingerprint}",
         hint="name it with --base FILE.mgp, or its store with --corpus DIR",
     )
 

@@ -115,7 +115,7 @@ class RuleTable:
             return _learn(op, args, kwargs, known)
         call = repr(key)
         if call in self._quarantine:
-            return "this call ended the process before"
+            return "this call crashed a process before"
         self._quarantine.enter(call)
         try:
             return _learn(op, args, kwargs, known)

@@ -102,7 +102,9 @@ class Synthesis:
     ) -> None:
         if not bases:
             raise UsageError(
-                "there is no program to vary", cause="the corpus is empty", hint="mindgap corpus build makes a corpus"
+                "there are no programs to make variants from",
+                cause="the corpus is empty",
+                hint="mindgap corpus build makes a corpus",
             )
         self._bases = sorted(bases, key=lambda base: base.fingerprint)
         self._rng = Random(_mixed("synthesis", seed))

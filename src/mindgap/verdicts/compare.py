@@ -50,7 +50,7 @@ def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, surv
         against = _Tally(name, eager, candidate, careful).compare()
         wrong = against.conclusion is Conclusion.DIVERGES and against.blame is Blame.CANDIDATE
         if wrong and achieved <= THRESHOLD < (against.ratio or 0.0) / max(1.0, achieved):
-            return replace(against, why="it is ill-conditioned only in the way it is computed")
+            return replace(against, why="the problem is well-conditioned, only one way to compute it is not")
     return found
 
 

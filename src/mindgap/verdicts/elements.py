@@ -73,7 +73,7 @@ def largest_deviation(values: torch.Tensor, surveyed: Surveyed) -> float:
 
 
 def signed(tensor: torch.Tensor) -> torch.Tensor:
-    """Unsigned integers that torch can hardly compute with, as the signed ones of their bits; others unchanged."""
+    """Unsigned integers that torch barely supports, as signed ones with the same bits; others unchanged."""
     bits = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}.get(tensor.dtype)
     return tensor if bits is None else tensor.view(bits)
 

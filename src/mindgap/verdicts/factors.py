@@ -22,7 +22,7 @@ _KEPT: Final[dict[int, NoisePool]] = {}
 
 
 def pool_for(seed: int) -> NoisePool:
-    """A pool to begin with; the same numbers whether it was used before or not."""
+    """A pool for a seed; it gives the same numbers whether it was used before or not."""
     found = _KEPT.get(seed)
     if found is None or found.size > _KEPT_POOL:
         _KEPT.clear()

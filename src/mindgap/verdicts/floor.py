@@ -31,7 +31,7 @@ class Floor:
         self._real = _computable(real_view(self.plain))
 
     def add(self, noisy: torch.Tensor) -> None:
-        """Take one more run with noise."""
+        """Add one more run with noise."""
         if noisy.shape != self.plain.shape or noisy.dtype != self.plain.dtype:
             self.reshaped = True
             return

@@ -26,7 +26,7 @@ class Reach:
 
 @dataclass
 class _Scrambled:
-    """A hook that gives other legal results at the calls that fell under a rule."""
+    """A hook that returns other legal results from the calls that fell under a rule."""
 
     rule: Rule
     keys: frozenset[int]
@@ -68,7 +68,7 @@ def find_flushed(run: Run, plain: Mapping[str, torch.Tensor], found: Reach) -> N
 def _compare(run: Run, hook: Hook, plain: Mapping[str, torch.Tensor], rule_id: str, found: Reach) -> None:
     try:
         outputs = run(hook)
-    except Exception:  # a legal value that the rest of the program cannot take: it reaches everything
+    except Exception:  # a legal value that the rest of the program rejects: it reaches everything
         outputs = {}
     for name, before in plain.items():
         after = outputs.get(name)

@@ -194,6 +194,6 @@ def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str]) -> dict[str, 
             old = verdicts[platform]
             verb = "shows" if len(platforms) == 2 else "show"
             note = f"; {others} {verb} the same"
-            note += "" if old.blame is Blame.EAGER else ", which is one witness, not several"
+            note += "" if old.blame is Blame.EAGER else ", which counts as one witness"
             verdicts[platform] = replace(old, group=group, sentence=old.sentence + note)
     return verdicts

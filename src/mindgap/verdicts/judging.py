@@ -1,4 +1,4 @@
-"""Judging a case: the one function that does it, in a worker where the outputs can be mapped."""
+"""Judging a case in a worker, where its outputs can be memory-mapped."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Judged:
 
 @stream_task
 def judge_cases(worker: Worker, questions: tuple[Question, ...]) -> Iterator[Judged]:
-    """Each answer is reported when it is there; a question that fails costs only its own verdicts."""
+    """Reports each answer as soon as it is ready; a question that fails costs only its own verdicts."""
     collect_seldom()
     for question in questions:
         try:

@@ -16,9 +16,9 @@ from mindgap.verdicts.runner import Call, default_dtype, tensors_in, widened
 
 @dataclass
 class Wide:
-    """Makes calls of a subject that runs in float64.
+    """Makes the calls of a model that runs in float64.
 
-    Random operators repeat what they drew in the subject's own precision, because the same seed gives other
+    Random operators repeat what they drew in the model's own precision, because the same seed gives other
     numbers in float64.
     """
 

@@ -1,4 +1,4 @@
-"""Running a program or a callable with every operator call in our hands."""
+"""Running a program or a callable with a hook around every operator call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Call:
     args: list[Any]
     kwargs: dict[str, Any]
     key: int
-    """Names the same call in another run of the same subject."""
+    """Identifies the same call in another run of the same model."""
     where: str = ""
     note: Any = None
     """What a rule saw before the call and needs after it."""
@@ -87,11 +87,11 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 Hook: TypeAlias = Callable[[Call], Any]
-"""Makes a call in its own way and returns what the rest of the run shall see.
+"""Makes a call its own way and returns what the rest of the run sees.
 
-One that leaves most operators as they are may say so, and they cost nothing then: `wants(node)` tells whether it has to
-make the call of a node, `keys` names single calls that it needs besides. `quick(key, function, args, kwargs)` may make
-a call without the record of it, or return NotImplemented.
+A hook that leaves most operators alone can say so, and those cost nothing: `wants(node)` tells whether it handles the
+call of a node, `keys` lists single calls that it needs as well. `quick(key, function, args, kwargs)` may make a call
+without building a `Call`, or return NotImplemented.
 """
 
 
@@ -100,7 +100,7 @@ Run: TypeAlias = Callable[[Hook], dict[str, torch.Tensor]]
 
 
 class HookedRunner(ABC):
-    """A subject with its inputs, ready to run again and again from the same state."""
+    """A model with its inputs; every run starts from the same state."""
 
     def __init__(self, inputs: Inputs, seed: int) -> None:
         self.inputs = inputs
@@ -109,7 +109,7 @@ class HookedRunner(ABC):
     def run(self, hook: Hook, wide: bool = False) -> dict[str, torch.Tensor]:
         """Outputs by name, then every input that may have changed as `input:NAME`.
 
-        With `wide`, the subject itself runs in float64.
+        With `wide`, the model runs in float64.
         """
         tensors = self.inputs.copies()
         if wide:
@@ -129,11 +129,11 @@ class HookedRunner(ABC):
 
     @abstractmethod
     def writes(self, position: int, before: torch.Tensor, after: torch.Tensor) -> bool:
-        """Whether the subject may write to this input, or did."""
+        """Whether the model may write to this input, or did."""
 
     @abstractmethod
     def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
-        """The subject's result for these tensors, every operator call made by the hook."""
+        """What the model returns for these tensors, every operator call made by the hook."""
 
 
 class ProgramRunner(HookedRunner):
@@ -249,11 +249,11 @@ def widened(call: Call, copies: bool = False) -> Call:
     return replace(call, args=map_leaves(call.args, change), kwargs=map_leaves(call.kwargs, change))
 
 
-def runner_of(subject: Runnable, inputs: Inputs, seed: int) -> HookedRunner:
-    """The runner that fits the subject."""
-    if isinstance(subject, tuple):
-        return ProgramRunner(*subject, inputs, seed)
-    return CallableRunner(subject, inputs, seed)
+def runner_of(model: Runnable, inputs: Inputs, seed: int) -> HookedRunner:
+    """The runner for this kind of model."""
+    if isinstance(model, tuple):
+        return ProgramRunner(*model, inputs, seed)
+    return CallableRunner(model, inputs, seed)
 
 
 def named(result: Any) -> Iterator[tuple[str, torch.Tensor]]:

@@ -24,11 +24,8 @@ from mindgap.verdicts.steps import ALL_RUNS
 from mindgap.verdicts.survey import RESHAPED, THOROUGH, Indices, Survey, Surveyed
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
 
-NOT_ASKED: Final = "float64 was not asked for"
-"""Why a survey without it has no reference."""
-
 SUSPICIOUS: Final = 4.0
-"""Eager this many floors away from float64: time to ask what rounding each step gives."""
+"""Eager this many floors away from float64: worth asking what rounding after each step gives."""
 
 FLUSH_ELEMENTS: Final = 1 << 16
 """Programs with fewer elements in all results are also run with denormals flushed; others only when they show
@@ -43,10 +40,10 @@ def survey(model: Runnable, inputs: Inputs, seed: int = 0, runs: int = ALL_RUNS)
 
 
 class Surveyor:
-    """One survey under way: asked for more noise runs, it makes those that are missing and nothing twice."""
+    """One survey in progress: asked for more noise runs, it makes only those that are missing."""
 
     def __init__(self, model: Runnable, inputs: Inputs, seed: int = 0, plain: Outputs | None = None) -> None:
-        """`plain` is what eager of this machine gave: a first glance then needs no run of its own without noise."""
+        """`plain` is what eager gave on this machine: then the first step needs no run without noise of its own."""
         self.runner = runner_of(model, inputs, seed)
         self.observer = CallObserver()
         self.problem = ""
@@ -60,7 +57,7 @@ class Surveyor:
             self._look()
 
     def _look(self) -> None:
-        """The run without noise, watched; only once."""
+        """The run without noise, observed; only once."""
         if self._watched:
             return
         self._watched = True
@@ -94,7 +91,7 @@ class Surveyor:
         if self.problem:
             return Survey(problem=self.problem)
         self.runs = runs
-        outputs, problem = self.reference if reference else ({}, NOT_ASKED)
+        outputs, problem = self.reference if reference else ({}, "there was no float64 run")
         floors = self._loose.after(runs)
         if runs and any(floor.moved or floor.condition > ILL / 4 for floor in floors.values()):
             self._look()

@@ -193,7 +193,7 @@ def call_first(prepared: TorchRun, case: Case, placement: Placement, clock: Stag
     def ends(*_: Any) -> None:
         clock.enter(Stage.RUN)
 
-    tensors = [placement.put(item) for item in case.inputs.tensors]
+    tensors = [placement.put(tensor) for tensor in case.tensors]
     callback_handler.register_start_callback(starts)
     callback_handler.register_end_callback(ends)
     try:

@@ -75,7 +75,7 @@ class Device:
         return ""
 
     def refuse_missing(self, name: str, dtype: torch.dtype) -> None:
-        """Say at once that an element type does not exist, where the device would fail in its own words."""
+        """Reject an element type that the device lacks, in clearer words than its own."""
         if DTYPE_NAMES.get(dtype) in self.lacks:
             raise StageFailure(
                 Status.UNSUPPORTED, f"{self.torch_device} has no {DTYPE_NAMES[dtype]}, the dtype of {name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -46,11 +46,11 @@ class Placement:
         kind.load()
         return cls(kind, torch.device(f"{kind.torch_device}:{index}" if index else kind.torch_device))
 
-    def put(self, item: NamedTensor) -> torch.Tensor:
+    def put(self, tensor: torch.Tensor) -> torch.Tensor:
         """A copy of a tensor on the device with exactly the same strides."""
         if self.device is None:
-            return copy_of(item.tensor)
-        tensor = item.tensor.detach()
+            return copy_of(tensor)
+        tensor = tensor.detach()
         placed = tensor.to(self.device, copy=True)
         if tensor.layout is not torch.strided or placed.stride() == tensor.stride() or not tensor.numel():
             return placed
@@ -95,14 +95,15 @@ class TorchRun(Prepared):
         self._state = state or ModuleState(None)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
-        given = [replace(item, tensor=tensor) for item, tensor in zip(self._case.inputs.tensors, tensors)]
-        placed = [self._placement.put(item) for item in given]
-        result = self.result(placed)
-        outputs, dropped = named_outputs(result)
+        placed = [self._placement.put(tensor) for tensor in tensors]
+        outputs, dropped = named_outputs(self.result(placed))
         if dropped and "not compared" not in self.note:
             self.note = "; ".join(filter(None, [self.note, f"not compared: {', '.join(dropped)}"]))
-        after = [replace(item, tensor=tensor) for item, tensor in zip(given, placed)]
-        return outputs + changed(given, after)
+        for item, before, after in zip(self._case.inputs.tensors, tensors, placed):
+            changed = fetched(f"input:{item.name}", after)
+            if not same_bits(before, changed.tensor):
+                outputs.append(changed)
+        return outputs
 
     def result(self, placed: Sequence[torch.Tensor]) -> Any:
         """What the case returns for tensors that are on the device already."""
@@ -207,16 +208,6 @@ def fetched(name: str, tensor: torch.Tensor) -> NamedTensor:
         raise StageFailure(Status.UNSUPPORTED, f"{name} is a {tensor.layout} tensor of {tensor.dtype}")
     compact = tensor.detach().resolve_conj().resolve_neg().cpu().clone(memory_format=torch.contiguous_format)
     return NamedTensor(name, compact, tuple(tensor.stride()))
-
-
-def changed(before: Iterable[NamedTensor], after: Iterable[NamedTensor]) -> list[NamedTensor]:
-    """The inputs whose bits, shape or element type a run changed, as `input:NAME`."""
-    found = []
-    for old, new in zip(before, after):
-        item = fetched(f"input:{old.name}", new.tensor)
-        if not same_bits(old.tensor, item.tensor):
-            found.append(item)
-    return found
 
 
 @contextlib.contextmanager
