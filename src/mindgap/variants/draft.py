@@ -1,4 +1,4 @@
-"""A base being edited: only what differs from it is held, so that the cost of an edit does not depend on the graph's size.
+"""A base being edited: only what differs from it is held, so that an edit costs the same on any graph.
 
 Mutations insert nodes, redirect uses and replace nodes; every new node is evaluated at once by the rules, and
 `settle` re-evaluates what lies downstream of a change until the values are the old ones again. A refused edit is

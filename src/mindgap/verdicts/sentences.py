@@ -117,7 +117,8 @@ def accepts(eager: Outcome, candidate: Outcome) -> str:
     if eager.status is Status.CRASH:
         died = _first_line(eager.message) or "the process died"
         return f"{candidate.platform} returns a result where eager crashes ({died}); a crash is never right"
-    return f"{candidate.platform} returns a result where eager refuses ({_first_line(eager.message)}); the check is missing"
+    said = _first_line(eager.message)
+    return f"{candidate.platform} returns a result where eager refuses ({said}); the check is missing"
 
 
 def refuses(candidate: Outcome) -> str:
