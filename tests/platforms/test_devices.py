@@ -47,7 +47,6 @@ def seed(value: int) -> None:
 
 STAND_INS = {
     "standin": Device(
-        "a processor under another name",
         "cpu",
         install="nothing to install",
         package="json",
@@ -59,7 +58,7 @@ STAND_INS = {
         lacks=("float64",),
         compiler="eager",
     ),
-    "meta": Device("no memory at all", "meta", install="nothing to install"),
+    "meta": Device("meta", install="nothing to install"),
 }
 
 
@@ -240,7 +239,7 @@ def test_one_of_several_devices() -> None:
 
 
 def test_what_the_compiler_of_a_device_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    needs = Device("x", "cpu", install="", compiler_package="no_such_package")
+    needs = Device("cpu", install="", compiler_package="no_such_package")
     assert missing_compiler(Placement(needs, torch.device("cpu"))) == "no_such_package is not installed"
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert missing_compiler(Placement()) == "no C++ compiler: no-such-compiler not found"

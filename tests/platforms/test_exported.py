@@ -18,6 +18,7 @@ from mindgap.platforms.base import StageClock, StageFailure
 from mindgap.platforms.exported import ExportedRun, by_placeholder, export, from_bits, quiet, to_numpy
 from mindgap.platforms.onnx import export as onnx_export
 from mindgap.platforms.onnx.export import ELEMENT_TYPES
+from mindgap.platforms.openvino import properties_of
 from mindgap.platforms.registry import resolve
 from mindgap.platforms.torch.torch_run import same_bits
 from mindgap.records.outcome import Ran, Stage, Status
@@ -239,6 +240,5 @@ print(done.status.value, names, [name for name in sys.modules if name.startswith
 
 
 def test_openvino_computes_float32_in_float32() -> None:
-    adapter: Any = load_adapter(resolve("openvino"))
-    assert adapter.properties == {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    assert "INFERENCE_NUM_THREADS" not in load_adapter(resolve("openvino:GPU")).properties  # type: ignore[attr-defined]
+    assert properties_of(resolve("openvino")) == {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    assert "INFERENCE_NUM_THREADS" not in properties_of(resolve("openvino:GPU"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -140,13 +140,10 @@ class _Reader:
         return {name: str(item) for name, item in table.items()}
 
     def limits(self, table: Mapping[str, Any], key: str, defaults: Limits) -> Limits:
-        checks: dict[str, Callable[[Any], bool]] = {
-            "cpu_s": _is_positive, "wall_s": _is_positive, "idle_s": _is_positive,
-            "memory_mb": lambda value: _is_positive(value) and isinstance(value, int),
-        }  # fmt: skip
         for name, value in table.items():
-            if not checks[name](value):
-                allowed = "a whole number of megabytes" if name == "memory_mb" else "a number of seconds"
+            whole = name == "memory_mb"
+            if not _is_positive(value) or (whole and not isinstance(value, int)):
+                allowed = "a whole number of megabytes" if whole else "a number of seconds"
                 raise self.mistake(f"{name} is {value!r}", f"{key}.{name}", f"allowed: {allowed} above 0")
         return replace(defaults, **table)
 

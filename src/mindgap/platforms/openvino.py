@@ -72,7 +72,7 @@ class OpenVino(Platform):
             openvino = import_quietly()
             model = openvino.convert_model(exported.exported)
         with clock(Stage.COMPILE):
-            compiled = openvino.Core().compile_model(model, self.device, _properties(self.spec))
+            compiled = openvino.Core().compile_model(model, self.device, properties_of(self.spec))
             indices = by_placeholder(exported, [sorted(port.names) for port in compiled.inputs])
 
         def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -82,7 +82,7 @@ class OpenVino(Platform):
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
-        text = _SCRIPT.format(device=_device(spec), settings=_properties(spec))
+        text = _SCRIPT.format(device=_device(spec), settings=properties_of(spec))
         return ReproducerText(text, exports=True, packages=cls.packages)
 
     @property
@@ -96,7 +96,7 @@ class OpenVino(Platform):
 
         x = opset8.parameter([2], getattr(openvino.Type, ELEMENT_TYPES[dtype]))
         node = opset8.logical_or(x, x) if dtype == "bool" else opset8.add(x, x)
-        compiled = core.compile_model(openvino.Model([node], [x], "add"), self.device, _properties(self.spec))
+        compiled = core.compile_model(openvino.Model([node], [x], "add"), self.device, properties_of(self.spec))
         (total,) = _run(compiled, [torch.ones(2).to(DTYPES[dtype])])
         return is_two(total, dtype)
 
@@ -105,8 +105,8 @@ def _device(spec: PlatformSpec) -> str:
     return spec.device or "CPU"
 
 
-def _properties(spec: PlatformSpec) -> dict[str, object]:
-    # Without the hint a processor with bfloat16 units would compute float32 programs in bfloat16.
+def properties_of(spec: PlatformSpec) -> dict[str, object]:
+    """Settings of a compiled model; without the hint, bfloat16 units would compute float32 programs in bfloat16."""
     found: dict[str, object] = {"INFERENCE_PRECISION_HINT": spec.options.get("precision", "f32")}
     if _device(spec) == "CPU":
         found["INFERENCE_NUM_THREADS"] = spec.options.get("threads", 1)
