@@ -77,7 +77,7 @@ class StageFailure(Exception):
 
 
 class Prepared(ABC):
-    """A case made ready on a platform: converted, compiled, placed."""
+    """A case prepared on a platform: converted, compiled, placed."""
 
     ran: Ran
     note: str = ""
@@ -108,7 +108,7 @@ class Platform(ABC):
     compares_with_eager_of_its_device: ClassVar[bool] = False
     """Whether it is torch.compile: then it is also compared with eager on the device that it compiles for."""
     packages: ClassVar[tuple[str, ...]] = ()
-    """Distributions whose versions matter to whoever reads a result."""
+    """Distributions whose versions are reported with every result."""
     message_rules: ClassVar[MessageRules] = NO_RULES
     """How to read its exceptions, on top of what holds for every runtime."""
     rungs: ClassVar[tuple[Rung, ...]] = ()

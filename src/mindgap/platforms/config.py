@@ -82,7 +82,7 @@ class _Reader:
         )
 
     def base(self, name: str, table: Mapping[str, Any], key: str) -> PlatformSpec:
-        """What the declaration starts from: a runtime, somebody's adapter, or the platform of that name."""
+        """What the declaration starts from: a runtime, an adapter, or the platform of that name."""
         runtime, adapter = self.text(table, "runtime", key), self.text(table, "adapter", key)
         device, profile = self.text(table, "device", key), self.text(table, "profile", key)
         existing = built_in(name)
@@ -121,7 +121,7 @@ class _Reader:
         return spec_of(cls, replace(parsed, profile=profile))
 
     def option_names(self, spec: PlatformSpec) -> Collection[str] | None:
-        """The options that an adapter of ours takes; None, anything, for somebody else's."""
+        """The options that a built-in adapter takes; None, which is any, for an adapter of the user."""
         own = {f"{cls.__module__}:{cls.__qualname__}": tuple(cls.options) for cls in runtimes().values()}
         return own.get(spec.adapter)
 

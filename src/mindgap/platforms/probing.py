@@ -64,7 +64,7 @@ def _together(pool: Pool, host: PlatformSpec, specs: Sequence[PlatformSpec]) -> 
 
 
 def guarded(ask: Callable[[], Probe]) -> Probe:
-    """The answer, or the reason why there is none."""
+    """The answer, or why there is none."""
     try:
         return ask()
     except ModuleNotFoundError as error:

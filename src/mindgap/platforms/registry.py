@@ -87,7 +87,7 @@ def adapter_class(spec: PlatformSpec) -> type[Platform] | None:
     module, _, attribute = spec.adapter.partition(":")
     try:
         cls = getattr(importlib.import_module(module), attribute)
-    except Exception:  # somebody else's module may raise anything
+    except Exception:  # another package's module may raise anything
         return None
     return cls if inspect.isclass(cls) and issubclass(cls, Platform) else None
 

@@ -149,7 +149,7 @@ def load(path: Path) -> tuple[Program, dict[str, torch.Tensor]]:
 
 
 def load_constants(program: Program, path: Path, at_hand: Tensors = MappingProxyType({})) -> dict[str, torch.Tensor]:
-    """The constants of a program that lies at `path`, by digest; those at hand are taken as they are."""
+    """The constants of the program at `path`, by digest; those in `at_hand` are used without checking."""
     kept = [c for c in program.constants if c.made is None]
     found = _read_kept(program, kept, path) if kept else {}
     constants: dict[str, torch.Tensor] = {}

@@ -36,7 +36,7 @@ _Ready: TypeAlias = tuple[Callable[..., Any], list[Argument], dict[str, Argument
 
 
 class Executable:
-    """A program made ready to run: operators resolved, constants placed, dead values known.
+    """A program prepared to run: operators resolved, constants placed, dead values known.
 
     Map of what a caller may take over:
 
@@ -109,7 +109,7 @@ _ready: Final = Memo(_made_ready)
 
 
 def _placed(argument: Argument, device: torch.device | None) -> Argument:
-    """An argument made ready: devices replaced, and only what holds references still to be looked up."""
+    """An argument with its devices replaced; only nested ones with references are left to look up."""
     kind = type(argument)
     if kind in _PLAIN or kind is Ref:
         return argument

@@ -34,7 +34,7 @@ class Coverage:
         """(producer, consumer)"""
         self._asked: Counter[str] = Counter()
         self._gains: dict[str, float] = {}
-        """New contexts and pairs that a variant with this mutation brought of late."""
+        """New contexts and pairs that recent variants with this mutation brought."""
 
     def add(self, program: Program, base: Base, mutations: Sequence[str] = ()) -> None:
         """Count what differs in a program from its base, and credit its mutations with what is new."""

@@ -48,7 +48,7 @@ class Draft:
         self.trust: frozenset[int] = frozenset()
         """Nodes whose refusal is meant: an invalid variant keeps their old values."""
         self.focus: list[str] = []
-        """Operators that shall be used, in order, where a mutation is free to choose."""
+        """Operators to use, in order, where a mutation is free to choose."""
         self.steps: list[str] = []
         self.plan = "ordinary"
         """How the inputs are made."""
@@ -194,7 +194,7 @@ class Draft:
         return self._example.get(identity) or self.base.example(identity)
 
     def add_output(self, identity: int) -> None:
-        """Return a value besides the outputs."""
+        """Return one more value."""
         self._outputs = (self._outputs, Ref(identity))
         self._output_ids = self._output_ids | {identity}
 

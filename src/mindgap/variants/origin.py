@@ -18,7 +18,7 @@ def origin_of(provenance: Provenance, spec: str | None = None, directory: Path |
 
 
 def again(provenance: Provenance, spec: str | None = None, directory: Path | None = None) -> Variant:
-    """The variant, made once more from its recipe."""
+    """The variant, made again from its recipe."""
     base = origin_of(provenance, spec, directory)
     donor = _find(provenance.donor, provenance.donor_name, None, directory) if provenance.donor else None
     invalid, equivalent = provenance.options

@@ -41,7 +41,7 @@ def tensor_node(draft: Draft, floating: bool = False) -> Node:
 
 
 def one(draft: Draft, options: Sequence[T], otherwise: str) -> T:
-    """A random one of the options; refused with these words when there is none."""
+    """A random option; refused with the words `otherwise` when there is none."""
     if not options:
         raise Refused(otherwise)
     return draft.rng.choice(options)
@@ -59,7 +59,7 @@ def writes(node: Node) -> bool:
 
 
 def operator(draft: Draft, arity: int | None = None) -> str:
-    """An operator: one that the synthesis asks for, or any that takes so many tensors."""
+    """An operator: one that the synthesis asks for, or any that takes `arity` tensors."""
     wanted = [op for op in draft.focus if arity is None or catalogue.arity(op) == arity]
     if wanted:
         draft.focus.remove(wanted[0])

@@ -33,7 +33,7 @@ Result: TypeAlias = "Value | tuple[Result, ...] | None"
 """What a node gives: a tensor, several, or something that is not a tensor."""
 
 MOST_ELEMENTS: Final = 1 << 22
-"""A larger result is refused: a variant shall not be slower than its base by orders of magnitude."""
+"""A larger result is refused: a variant should not be orders of magnitude slower than its base."""
 _SURE_SMALL: Final = 2048  # elements of all inputs: even their outer product is no burden
 _UNCHECKED: Final = re.compile(r"^aten\.(lstm|gru|rnn_|native_|quantized_|_(?!_|assert|upsample|softmax|log_softmax))")
 """Operators that trust their arguments: wrong sizes are not refused but read and write foreign memory.

@@ -84,8 +84,8 @@ def make_variants(worker: Worker, request: MakeVariants) -> Iterator[MadeVariant
 class Streaming:
     """What a worker keeps between two requests.
 
-    A corpus that is too large to hold is worked through in portions: some bases, chosen anew, for so many variants.
-    Each portion is a synthesis of its own, so one that nobody wants costs nothing.
+    A corpus that is too large to hold is used in portions: `length` variants from one random choice of bases.
+    Each portion is a synthesis of its own, so one that is not wanted costs nothing.
     """
 
     plan: StreamPlan | None = None

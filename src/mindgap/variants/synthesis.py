@@ -191,7 +191,7 @@ def _try(draft: Draft, chosen: Mutation, skipped: Counter[tuple[str, str]]) -> b
         return True
     except Refused as refusal:
         reason = str(refusal)
-    except Exception as error:  # a mutation of somebody else: its fault must not end the stream
+    except Exception as error:  # a plug-in: its fault must not end the stream
         reason = f"raised {type(error).__name__}: {error}"
     skipped[chosen.name, _NUMBER.sub("N", reason)[:80]] += 1
     draft.restore(state)

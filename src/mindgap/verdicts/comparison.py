@@ -37,7 +37,7 @@ class Comparison:
     total: int = 0
     rule: str | None = None
     why: str = ""
-    """What keeps it from being judged, or what a reader should know besides."""
+    """What keeps it from being judged, or what else a reader should know."""
     fingerprint: str = ""
     """The same for platforms that are wrong in the same way."""
 

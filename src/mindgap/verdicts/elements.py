@@ -16,7 +16,7 @@ THRESHOLD: Final = 12.0
 2.4, controls below 7, real defects begin at 1e5, a fault of 16 floors must be found (docs/decisions/0003)."""
 
 ILL: Final = 1 / THRESHOLD
-"""Where so many floors are as large as the output itself, in norm, no error can be told from rounding."""
+"""Where THRESHOLD floors are as large as the output, in norm, no error can be told from rounding."""
 
 CHUNK: Final = 1 << 22
 """Elements judged at a time: about 300 MB of temporaries, whatever the size of the output."""

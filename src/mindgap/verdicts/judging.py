@@ -137,7 +137,7 @@ def unjudged(question: Question, reason: str) -> Judged:
 
 
 def ask_judge(pool: Pool, question: Question, host: PlatformSpec = HOST) -> Judged:
-    """The answer to a question; where nobody gave other bits than the baseline, no worker is needed."""
+    """The answer to a question; no worker is needed where every platform gave the baseline's bits."""
     if not any(differs(group.baseline, c) for group in question.groups for c in group.candidates):
         return Judged(judge_all(question.groups, None), NOT_NEEDED)
     answers: list[Judged] = []

@@ -77,7 +77,7 @@ def _divergence(found: Comparison, platform: str) -> str:
 
 
 def _how_far(found: Comparison, platform: str) -> str:
-    """The numbers that decide: of whoever is blamed."""
+    """How far the side that is blamed is off."""
     ours, eagers = found.ratio or 0.0, found.eager_ratio or 0.0
     if found.blame is Blame.BOTH:
         if math.isinf(ours) and math.isinf(eagers):

@@ -81,7 +81,7 @@ class Surveyor:
         self._loose = _Floors(self, Noise(self.pool), self.plain)
 
     def survey(self, runs: int, more: bool = False, reference: bool = True) -> Survey:
-        """What is known after so many noise runs; with `more`, another call may ask for more of them.
+        """What is known after `runs` noise runs; with `more`, another call may ask for more of them.
 
         Without `reference`, float64 is left out. With few runs hazards and amplifiers are not looked for: they matter
         only where rounding does not explain it.
@@ -210,7 +210,7 @@ class _Floors:
         self._made = 0
 
     def after(self, runs: int) -> dict[str, Floor]:
-        """The floors after so many runs; the n-th run always gets the same noise."""
+        """The floors after `runs` runs; the n-th run always gets the same noise."""
         surveyor = self._surveyor
         for number in range(self._made, runs):
             surveyor.pool.restart(surveyor.runner.seed * 7919 + number)

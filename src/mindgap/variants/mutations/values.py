@@ -16,12 +16,12 @@ from mindgap.variants.registry import Family, mutation
 from mindgap.variants.rules import Refused
 
 _PLANS: Final = ("nan", "infinities", "zeros", "denormals", "extremes", "ties", "mixed", "large-angles", "near-whole")
-"""What a variant's numbers may hold; `ordinary` is none of them."""
+"""Exceptional values that a variant may hold; `ordinary` means none."""
 _FACTORS: Final = (1e4, 1e10, 1e18, 1e30, 1e-4, 1e-10, 1e-20, 1e-38, 65504.0, -1.0)
 _LARGE: Final = (1e4, 1e6, 1e8, 2.0**24, 16777217.0)
 _TURNS: Final = (1e3, 1e5, 1e8, 2.0**30, 1e15, 1e22)
 _MOST_CHANGED: Final = 1 << 14
-"""Elements of a constant whose numbers are made anew; larger ones are scaled by an operator."""
+"""Elements up to which a constant gets new numbers; larger ones are scaled by an operator."""
 
 
 @mutation(Family.VALUES, "a constant that a recipe of floating numbers makes")

@@ -1,4 +1,4 @@
-"""Random streams and memory that nobody wrote."""
+"""Random streams and uninitialised memory."""
 
 from __future__ import annotations
 
