@@ -28,7 +28,7 @@ _NOT_FUNCTIONAL: Final = re.compile(
     r"|searchsorted|bucketize|tensordot|block_diag|col2im|lu_unpack|index_put|grid_sampler|cdist|affine_grid"
     r"|conv_tbc|index_reduce|adjoint|matrix_H|mH|numpy_T|repeat_interleave|mvlgamma|special_multigammaln)"
 )
-"""What is left out, apart from random and private operators: sparse, quantised, vendor-specific, for special matrices only."""
+"""What is left out with random and private operators: sparse, quantised, vendor-specific, special matrices only."""
 
 _UNSUITABLE: Final = {
     "aten.where.default", "aten.frobenius_norm.dim", "aten.chalf.default", "aten.scatter.reduce",
