@@ -26,7 +26,7 @@ demo: $(INSTALLED)
 	@echo "Findings: out/hunt/summary.md. Next: $(BIN)/mindgap explain F-01 -o out/hunt"
 
 HUNT := --on eager@scalar,inductor,onnxruntime,openvino --variants 80 --sample openvino=40% \
-  --sample onnxruntime=12% --sample inductor=4% -o out/hunt
+  --sample onnxruntime=12% --sample inductor=4% --explain 60 -o out/hunt
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mindgap.bench.calibration import measure
 from mindgap.bench.small_programs import small_program
-from mindgap.program.validate import validate
+from tests.program.validating import validate
 
 
 def test_small_programs_are_valid_and_repeatable() -> None:

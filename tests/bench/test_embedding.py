@@ -7,7 +7,7 @@ import torch
 from mindgap.bench.embedding import embedded, host
 from mindgap.program.graph import leaves
 from mindgap.program.interpret import Executable
-from mindgap.program.validate import validate
+from tests.program.validating import validate
 from tests.tracing.witnesses import witness_of
 
 

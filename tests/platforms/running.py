@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from mindgap.execution.serve import load_adapter
 from mindgap.platforms.base import Platform, StageClock
-from mindgap.platforms.registry import load_adapter, resolve
+from mindgap.platforms.registry import resolve
 from mindgap.program.build import build
 from mindgap.program.case import Case
 from mindgap.program.inputs import Inputs

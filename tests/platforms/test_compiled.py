@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from mindgap.execution.serve import load_adapter
 from mindgap.platforms.base import StageClock, StageFailure
-from mindgap.platforms.registry import load_adapter, resolve
+from mindgap.platforms.registry import resolve
 from mindgap.platforms.torch.compiled import Inductor
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.tensors import same_bits

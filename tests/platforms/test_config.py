@@ -113,7 +113,7 @@ MISTAKES = {
     '[platform.a]\nruntime = 3': "runtime is not text.*found a number",
     '[platform.a]\nruntime = ""': "runtime is not text.*empty",
     '[platform.a]\nruntime = "eager"\nadapter = "a:B"': "both runtime and adapter",
-    '[platform.a]\nadapter = "a.B"': "adapter of platform a is not understood",
+    '[platform.a]\nadapter = "a.B"': "adapter of platform a cannot be parsed",
     '[platform.a]\nruntime = "eager"\ndevise = "cuda"': "unknown key 'devise'.*did you mean device",
     '[platform.a]\nruntime = "eager"\ndevice = "cuba"': "unknown device 'cuba'.*did you mean cuda",
     '[platform.a]\nruntime = "eager"\ndevice = ":"': "unknown device ':'",

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from mindgap.execution.serve import load_adapter
 from mindgap.platforms.base import StageClock
-from mindgap.platforms.registry import load_adapter, resolve
+from mindgap.platforms.registry import resolve
 from mindgap.platforms.torch.compiled import AotEager, Inductor, missing_compiler
 from mindgap.platforms.torch.devices import DEVICES, Device
 from mindgap.platforms.torch.eager import Eager
@@ -46,7 +47,6 @@ def seed(value: int) -> None:
 
 STAND_INS = {
     "standin": Device(
-        "a processor under another name",
         "cpu",
         install="nothing to install",
         package="json",
@@ -58,7 +58,7 @@ STAND_INS = {
         lacks=("float64",),
         compiler="eager",
     ),
-    "meta": Device("no memory at all", "meta", install="nothing to install"),
+    "meta": Device("meta", install="nothing to install"),
 }
 
 
@@ -142,7 +142,7 @@ def test_everything_lands_on_the_device_in_program_mode() -> None:
         seen.extend(leaf.device for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor))
         return result
 
-    placed = [placement.put(item) for item in task.inputs.tensors]
+    placed = [placement.put(item.tensor) for item in task.inputs.tensors]
     outputs = Executable(program, task.constants, placement.device).run(placed, observer=observe)
     seen += [leaf.device for _, leaf in leaves(outputs)]
     seen += [leaf for node in program.nodes for _, leaf in leaves([node.args, dict(node.kwargs)])
@@ -158,7 +158,7 @@ def test_everything_lands_on_the_device_in_source_mode() -> None:
     adapter = StandInEager(replace(SPEC, device="meta"))
     prepared = adapter.prepare(task, StageClock())
     assert isinstance(prepared, TorchRun)
-    result = prepared.result([adapter.placement.put(item) for item in task.inputs.tensors])
+    result = prepared.result([adapter.placement.put(item.tensor) for item in task.inputs.tensors])
     assert {value.device.type for value in result.values()} == {"meta"}
     assert own_model(task, adapter.placement) is not None
 
@@ -174,7 +174,7 @@ def test_placement_keeps_strides(layout: str) -> None:
     }[layout]
     task = task_of(lambda x: x, [x], source=True)
     placement = StandInEager(SPEC).placement
-    placed = placement.put(task.inputs.tensors[0])
+    placed = placement.put(task.inputs.tensors[0].tensor)
     assert placed.stride() == x.stride() and same_bits(placed, x)
     assert placed.data_ptr() != x.data_ptr() or not x.numel()
 
@@ -239,7 +239,7 @@ def test_one_of_several_devices() -> None:
 
 
 def test_what_the_compiler_of_a_device_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    needs = Device("x", "cpu", install="", compiler_package="no_such_package")
+    needs = Device("cpu", install="", compiler_package="no_such_package")
     assert missing_compiler(Placement(needs, torch.device("cpu"))) == "no_such_package is not installed"
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert missing_compiler(Placement()) == "no C++ compiler: no-such-compiler not found"

@@ -13,11 +13,13 @@ import pytest
 import torch
 from torch import nn
 
+from mindgap.execution.serve import load_adapter
 from mindgap.platforms.base import StageClock, StageFailure
 from mindgap.platforms.exported import ExportedRun, by_placeholder, export, from_bits, quiet, to_numpy
 from mindgap.platforms.onnx import export as onnx_export
 from mindgap.platforms.onnx.export import ELEMENT_TYPES
-from mindgap.platforms.registry import load_adapter, resolve
+from mindgap.platforms.openvino import properties_of
+from mindgap.platforms.registry import resolve
 from mindgap.platforms.torch.torch_run import same_bits
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.tensors import DTYPES
@@ -238,6 +240,5 @@ print(done.status.value, names, [name for name in sys.modules if name.startswith
 
 
 def test_openvino_computes_float32_in_float32() -> None:
-    adapter: Any = load_adapter(resolve("openvino"))
-    assert adapter.properties == {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    assert "INFERENCE_NUM_THREADS" not in load_adapter(resolve("openvino:GPU")).properties  # type: ignore[attr-defined]
+    assert properties_of(resolve("openvino")) == {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    assert "INFERENCE_NUM_THREADS" not in properties_of(resolve("openvino:GPU"))

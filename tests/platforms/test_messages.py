@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindgap.execution.serve import load_adapter
 from mindgap.platforms.messages import LIMIT, NO_RULES, MessageRules, first_cause
-from mindgap.platforms.onnx.messages import ONNXRUNTIME as ONNXRUNTIME_RULES
-from mindgap.platforms.registry import load_adapter, resolve
+from mindgap.platforms.onnx.onnxruntime import OnnxRuntime
+from mindgap.platforms.registry import resolve
 from mindgap.platforms.torch.messages import TORCH
 
 OPENVINO = """Check 'false' failed at src/frontends/common_translators/src/unconverted_ops_report.cpp:151:
@@ -107,7 +108,7 @@ def test_a_message_of_one_word_gets_its_type() -> None:
     assert first_cause(AssertionError()) == "AssertionError"
 
 
-@given(st.text(), st.text(), st.sampled_from([NO_RULES, TORCH, ONNXRUNTIME_RULES]))
+@given(st.text(), st.text(), st.sampled_from([NO_RULES, TORCH, OnnxRuntime.message_rules]))
 def test_always_one_short_line(outer: str, inner: str, rules: MessageRules) -> None:
     error = RuntimeError(outer)
     error.__cause__ = ValueError(inner)

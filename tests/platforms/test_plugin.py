@@ -119,7 +119,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 
 def _forget() -> None:
     registry.runtimes.cache_clear()
-    registry._broken_entry_points.cache_clear()
+    registry._entry_points.cache_clear()
 
 
 def tripled() -> Case:

@@ -8,9 +8,10 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from mindgap.errors import PlatformUnavailable, UnknownPlatform
+from mindgap.execution.serve import load_adapter
 from mindgap.platforms import registry
 from mindgap.platforms.config import Config
-from mindgap.platforms.registry import catalogue, load_adapter, resolve
+from mindgap.platforms.registry import catalogue, resolve
 from mindgap.platforms.torch.eager import Eager
 from mindgap.records.platform import Limits, PlatformSpec
 
@@ -97,7 +98,7 @@ def test_other_packages_offer_platforms_and_broken_ones_stay_listed(monkeypatch:
         EntryPoint("mistaken", "json:loads", registry.ENTRY_POINTS),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
-    caches = (registry.runtimes, registry._broken_entry_points)
+    caches = (registry.runtimes, registry._entry_points)
     for cache in caches:
         cache.cache_clear()
     try:
@@ -118,7 +119,8 @@ def test_a_worker_of_a_bare_interpreter_can_import_every_adapter() -> None:
 import sys
 for name in ("onnx", "onnxruntime", "onnxscript", "openvino", "safetensors", "typer", "rich", "timm", "transformers"):
     sys.modules[name] = None
-from mindgap.platforms.registry import catalogue, load_adapter, resolve
+from mindgap.execution.serve import load_adapter
+from mindgap.platforms.registry import catalogue, resolve
 for spec in catalogue():
     load_adapter(spec)
 for name in ("onnxruntime", "onnx-reference", "openvino"):

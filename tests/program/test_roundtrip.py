@@ -18,9 +18,9 @@ from mindgap.program.graph import Program, leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.precision import in_float64, widen
-from mindgap.program.validate import validate
 from mindgap.records.tensors import byte_view
 from tests.program.models import examples
+from tests.program.validating import validate
 
 NAMES = list(examples())
 

@@ -6,8 +6,8 @@ import pytest
 
 from mindgap.errors import CorruptProgram
 from mindgap.program.graph import Input, Node, Program, Ref
-from mindgap.program.validate import validate
 from mindgap.records.tensors import TensorMeta
+from tests.program.validating import validate
 
 META = TensorMeta((2, 3), "float32", (3, 1))
 

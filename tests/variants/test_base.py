@@ -55,7 +55,7 @@ def test_a_corpus_without_programs_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no corpus"):
         load_bases(None, tmp_path)
     Store(tmp_path / "store", writing=True).close()
-    with pytest.raises(UsageError, match="no program to vary"):
+    with pytest.raises(UsageError, match="no programs to make variants from"):
         load_bases(None, tmp_path / "store")
 
 

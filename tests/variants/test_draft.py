@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from mindgap.program.graph import Ref, references
-from mindgap.program.validate import check_references, validate
+from mindgap.program.graph import Ref, check_references, references
 from mindgap.variants.base import Base
 from mindgap.variants.draft import Draft
 from mindgap.variants.order import END
 from mindgap.variants.rules import Refused, RuleTable
 from mindgap.variants.values import Value
+from tests.program.validating import validate
 from tests.variants.running import run
 
 

@@ -8,12 +8,13 @@ from random import Random
 import pytest
 import torch
 
-from mindgap.program.validate import check_operators, check_references
+from mindgap.program.graph import check_references
 from mindgap.records.variant import Intent
 from mindgap.variants.base import Base, load_bases
 from mindgap.variants.draft import Draft
 from mindgap.variants.registry import Family, Mutation, by_intent, registered
 from mindgap.variants.rules import Refused, RuleTable
+from tests.program.validating import check_operators
 from tests.variants.running import run
 
 RULES = RuleTable()

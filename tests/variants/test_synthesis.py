@@ -7,12 +7,13 @@ import subprocess
 import sys
 from itertools import islice
 
+import msgspec
 import pytest
 import torch
 
 from mindgap.errors import UsageError
 from mindgap.program import codec
-from mindgap.program.validate import check_references
+from mindgap.program.graph import check_references
 from mindgap.records.variant import Intent, Provenance
 from mindgap.variants.base import Base, load_bases
 from mindgap.variants.draft import Draft
@@ -55,7 +56,7 @@ def test_skipping_gives_what_follows(bases: list[Base]) -> None:
 def test_one_variant_is_made_again_from_its_recipe(bases: list[Base]) -> None:
     by_fingerprint = {base.fingerprint: base for base in bases}
     for variant in take(bases, 5):
-        recipe = Provenance.from_message(variant.provenance.to_message())
+        recipe = msgspec.convert(msgspec.to_builtins(variant.provenance), Provenance)
         again = make_variant(
             by_fingerprint[recipe.base],
             recipe.seed,
@@ -99,7 +100,7 @@ def test_shares_are_kept(bases: list[Base]) -> None:
 
 
 def test_an_empty_corpus_is_an_error() -> None:
-    with pytest.raises(UsageError, match="no program to vary"):
+    with pytest.raises(UsageError, match="no programs to make variants from"):
         Synthesis([], 0)
 
 

@@ -234,7 +234,7 @@ def test_candidates_with_the_same_fault_are_one_group():
     found = {name: judged.verdict for name, judged in judge(ok("eager", X.exp()), candidates, EXP).items()}
     assert found["a"].group == found["b"].group is not None
     assert found["c"].group is None and found["d"].group is None
-    assert "b shows the same, which is one witness" in found["a"].sentence
+    assert "b shows the same, which counts as one witness" in found["a"].sentence
 
 
 def test_nan_everywhere():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mindgap.program.operators import Rounding, traits
 from mindgap.records.verdict import Conclusion
 from mindgap.verdicts.elements import THRESHOLD, Expected, deviation
-from mindgap.verdicts.factors import EPS, LARGEST_POOL, Pool, pool_for
+from mindgap.verdicts.factors import EPS, LARGEST_POOL, NoisePool, pool_for
 from mindgap.verdicts.floor import BLOCK, Floor
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.noise import Noise, growth, length
@@ -25,13 +25,13 @@ def spread_of(function, *inputs, runs=8):
 @pytest.mark.parametrize("dtype", EPS)
 def test_noise_is_one_to_two_units_of_the_own_type(dtype):
     x = torch.linspace(1.0, 1.99, 100, dtype=torch.float64).to(dtype)
-    moved = (Pool(0).perturbed(x) - x).abs() / EPS[dtype]
+    moved = (NoisePool(0).perturbed(x) - x).abs() / EPS[dtype]
     assert moved.min() >= 0.5 and moved.max() <= 2
 
 
 def test_zeros_infinities_and_nan_stay():
     x = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan")])
-    noisy = Pool(0).perturbed(x)
+    noisy = NoisePool(0).perturbed(x)
     assert torch.equal(noisy[:4].view(torch.int32), x[:4].view(torch.int32)) and noisy[4].isnan()
 
 
@@ -50,7 +50,7 @@ def test_zeros_infinities_and_nan_stay():
 )
 def test_any_layout_and_size_gets_noise(tensor):
     noisy = tensor.clone()
-    Pool(0).perturb_(noisy)
+    NoisePool(0).perturb_(noisy)
     assert noisy.stride() == tensor.clone().stride()
     real = torch.view_as_real if tensor.is_complex() else torch.clone
     moved = real(noisy) != real(tensor)
@@ -143,7 +143,7 @@ def test_long_sums_get_more_noise():
 def test_a_very_long_sum_gets_its_noise_without_a_copy_of_its_terms():
     terms = torch.full((LARGEST_POOL + 1,), 0.1)
     plain = call("aten.mean.default", terms)
-    noisy = Noise(Pool(0))(plain)
+    noisy = Noise(NoisePool(0))(plain)
     assert noisy != plain.make() and abs(noisy - 0.1) < 1e-3
 
 
@@ -173,7 +173,7 @@ def test_a_flip_into_infinity_is_noted_and_a_change_of_shape_too():
 
 def test_noise_does_not_depend_on_what_the_pool_was_used_for_before() -> None:
     """Workers keep a pool for many programs; a campaign must end the same whoever judged what."""
-    small, fresh, used = torch.ones(100), Pool(7), Pool(7)
+    small, fresh, used = torch.ones(100), NoisePool(7), NoisePool(7)
     used.perturbed(torch.ones(LARGEST_POOL // 4), 3)
     used.perturbed(torch.ones(3, 5, dtype=torch.float64))
     for pool in (fresh, used):

@@ -8,7 +8,6 @@ import torch
 from mindgap.program.inputs import Inputs
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.survey import Survey
 from mindgap.verdicts.surveyor import survey
 from tests.verdicts.programs import ok, program, surveyed
 
@@ -124,16 +123,3 @@ def test_modules_in_training_start_every_run_from_the_same_state():
     before = module.running_mean.clone()
     found = survey(module, Inputs.of((torch.randn(8, 4),), {}), 0, 3)
     assert torch.equal(module.running_mean, before) and found.outputs[0].condition < 1e-4
-
-
-def test_a_survey_survives_the_trip_to_another_process():
-    import msgpack
-
-    x = torch.tensor([[1.0, 1.0], [float("nan"), 2.0]])
-    known = surveyed(lambda t: (torch.sort(t, -1), t.to(torch.int32)), x, runs=2)
-    message, tensors = known.to_message()
-    again = Survey.from_message(msgpack.unpackb(msgpack.packb(message)), tensors)
-    assert again.rules == known.rules and len(again.outputs) == len(known.outputs) == 3
-    for first, second in zip(known.outputs, again.outputs):
-        assert first.indices == second.indices and first.hazards.keys() == second.hazards.keys()
-        assert torch.equal(first.reference.nan_to_num(), second.reference.nan_to_num())

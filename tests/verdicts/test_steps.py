@@ -13,7 +13,7 @@ from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Conclusion
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.runner import ProgramRunner, make
+from mindgap.verdicts.runner import Call, ProgramRunner
 from mindgap.verdicts.steps import ALL_RUNS, BRIEF, STEPS, Step, judge_in_steps
 from mindgap.verdicts.survey import Survey
 from mindgap.verdicts.surveyor import Surveyor, survey
@@ -45,7 +45,7 @@ def outcome(asked: Asked, platform: str, tensor: torch.Tensor) -> Outcome:
 
 def conclude(asked: Asked, candidate: torch.Tensor, steps: tuple[Step, ...] = STEPS) -> Conclusion:
     eager, other = outcome(asked, "eager", asked.eager()), outcome(asked, "c", candidate)
-    return judge_in_steps([(eager, [other])], asked.survey, steps)["c"].conclusion
+    return judge_in_steps([(eager, [other])], asked.survey, steps)["c"].verdict.conclusion
 
 
 def test_equal_bits_need_no_survey():
@@ -95,7 +95,7 @@ def test_an_output_that_eager_does_not_have_is_not_settled_by_a_glance():
     nearly = torch.nextafter(asked.eager(), torch.full_like(asked.eager(), torch.inf))
     extra = NamedTensor("input:x", torch.zeros(3))
     other = replace(outcome(asked, "c", nearly), outputs=(*outcome(asked, "c", nearly).outputs, extra))
-    assert judge_in_steps([(eager, [other])], asked.survey, BRIEF)["c"].conclusion is Conclusion.DIVERGES
+    assert judge_in_steps([(eager, [other])], asked.survey, BRIEF)["c"].verdict.conclusion is Conclusion.DIVERGES
 
 
 def test_signs_of_zeros_are_settled_at_a_glance_unless_another_output_is_open():
@@ -113,7 +113,7 @@ def test_signs_of_zeros_are_settled_at_a_glance_unless_another_output_is_open():
             Outcome(name, Status.OK, Stage.RUN, outputs=outputs)
             for name, outputs in (("eager", (zeros, known)), ("c", (flipped, second)))
         )
-        return judge_in_steps([(eager, [other])], survey_with, BRIEF)["c"].conclusion
+        return judge_in_steps([(eager, [other])], survey_with, BRIEF)["c"].verdict.conclusion
 
     assert conclude_of(known) is Conclusion.HAZARD and asked == []
     assert conclude_of(off) is Conclusion.DIVERGES
@@ -142,7 +142,7 @@ def test_a_survey_that_goes_on_equals_one_made_at_once(seed, given):
     item = small_program(seed)
     said = None
     if given != "nothing":
-        ran = ProgramRunner(item.program, item.constants, item.inputs, 0).run(make)
+        ran = ProgramRunner(item.program, item.constants, item.inputs, 0).run(Call.make)
         said = {name: tensor if given == "eager" else tensor + 1 for name, tensor in ran.items()}
     surveyor = Surveyor((item.program, item.constants), item.inputs, 0, said)
     for step in BRIEF[1:]:
@@ -160,7 +160,7 @@ def test_a_survey_that_goes_on_equals_one_made_at_once(seed, given):
 
 def test_what_eager_gave_here_need_not_be_run_again():
     item = small_program(0)
-    given = ProgramRunner(item.program, item.constants, item.inputs, 0).run(make)
+    given = ProgramRunner(item.program, item.constants, item.inputs, 0).run(Call.make)
     assert all(tensor.is_floating_point() for tensor in given.values())
     runs = []
 

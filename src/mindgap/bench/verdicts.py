@@ -20,7 +20,7 @@ from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Outcome, Ran, Stage, Status
 from mindgap.records.source import Source
 from mindgap.records.tensors import NamedTensor
-from mindgap.verdicts.factors import Pool as Factors
+from mindgap.verdicts.factors import NoisePool
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.runner import runner_of
@@ -70,7 +70,7 @@ def _cost(program: Program, constants: Tensors, inputs: Inputs, rounds: int) -> 
     with torch.no_grad():
         result = executable.run(inputs.copies())
         plain = _best(lambda: executable.run(inputs.copies()), rounds)
-        runner, noise = runner_of((program, constants), inputs, 0), Noise(Factors(0))
+        runner, noise = runner_of((program, constants), inputs, 0), Noise(NoisePool(0))
         noisy = _best(lambda: [runner.run(noise) for _ in range(RUNS)], rounds)
         known = survey((program, constants), inputs, 0, RUNS)
         surveyed = _best(lambda: survey((program, constants), inputs, 0, RUNS), rounds)

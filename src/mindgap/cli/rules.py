@@ -23,7 +23,7 @@ def command(
     from mindgap.records.files import write_whole
     from mindgap.report.console import show_rules
     from mindgap.report.reference import rules_markdown
-    from mindgap.verdicts.unspecified.rules import RULES
+    from mindgap.verdicts.unspecified import RULES
 
     if rule is not None and rule not in RULES:
         near = difflib.get_close_matches(rule, RULES, n=1, cutoff=0.3)

@@ -46,9 +46,9 @@ def make(
     from mindgap.report.variants import made_lines
     from mindgap.variants import files
     from mindgap.variants.base import load_bases
-    from mindgap.variants.synthesis import RULES, Synthesis
+    from mindgap.variants.synthesis import SHARED_RULES, Synthesis
 
-    if rules is not None and rules.exists() and not RULES.load(rules):
+    if rules is not None and rules.exists() and not SHARED_RULES.load(rules):
         show_line(f"{rules} is ignored: it was learned with another torch")
     with ProgressLine() as progress:
         progress("bases", "loading")
@@ -63,7 +63,7 @@ def make(
             progress("variants", f"{number} of {count}")
             files.save(directory, variant, by_fingerprint[variant.provenance.base])
     if rules is not None:
-        RULES.save(rules)
+        SHARED_RULES.save(rules)
     for line in made_lines(synthesis, len(found), directory):
         show_line(line)
 

@@ -44,7 +44,7 @@ class Profile:
 
 
 class StageClock:
-    """Knows the stage at hand, so that a failure carries it, and the time that each stage took."""
+    """Tracks the current stage, so that a failure carries it, and the time that each stage took."""
 
     def __init__(self, on_stage: Callable[[Stage], None] | None = None) -> None:
         self.current = Stage.LOAD
@@ -69,7 +69,7 @@ class StageClock:
 
 
 class StageFailure(Exception):
-    """An adapter's own word on what went wrong, where an exception's type would not tell."""
+    """A failure with the status that the adapter gives it, where an exception's type would not tell."""
 
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ class StageFailure(Exception):
 
 
 class Prepared(ABC):
-    """A case made ready on a platform: converted, compiled, placed."""
+    """A case prepared on a platform: converted, compiled, placed."""
 
     ran: Ran
     note: str = ""
@@ -108,7 +108,7 @@ class Platform(ABC):
     compares_with_eager_of_its_device: ClassVar[bool] = False
     """Whether it is torch.compile: then it is also compared with eager on the device that it compiles for."""
     packages: ClassVar[tuple[str, ...]] = ()
-    """Distributions whose versions matter to whoever reads a result."""
+    """Distributions whose versions are reported with every result."""
     message_rules: ClassVar[MessageRules] = NO_RULES
     """How to read its exceptions, on top of what holds for every runtime."""
     rungs: ClassVar[tuple[Rung, ...]] = ()

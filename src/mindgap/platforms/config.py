@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,18 +17,7 @@ from mindgap.records.platform import Limits, PlatformSpec
 
 FILE_NAME: Final = "mindgap.toml"
 _LIMITS: Final = tuple(limit.name for limit in fields(Limits))
-_KEYS: Final = (
-    "runtime",
-    "adapter",
-    "device",
-    "profile",
-    "python",
-    "env",
-    "options",
-    "summary",
-    "install",
-    *_LIMITS,
-)
+_KEYS: Final = ("runtime", "adapter", "device", "profile", "python", "env", "options", "summary", "install", *_LIMITS)
 _EXAMPLE: Final = '[platform.torch29]  runtime = "eager"  python = "/opt/torch29/bin/python"'
 
 
@@ -93,7 +82,7 @@ class _Reader:
         )
 
     def base(self, name: str, table: Mapping[str, Any], key: str) -> PlatformSpec:
-        """What the declaration starts from: a runtime, somebody's adapter, or the platform of that name."""
+        """What the declaration starts from: a runtime, an adapter, or the platform of that name."""
         runtime, adapter = self.text(table, "runtime", key), self.text(table, "adapter", key)
         device, profile = self.text(table, "device", key), self.text(table, "profile", key)
         existing = built_in(name)
@@ -115,7 +104,7 @@ class _Reader:
             raise self.mistake(f"platform {name} has both runtime and adapter", key, "only one of them is allowed")
         if adapter is not None:
             if not re.fullmatch(r"[\w.]+:\w+", adapter) or profile:
-                raise self.mistake(f"the adapter of platform {name} is not understood", f"{key}.adapter",
+                raise self.mistake(f"the adapter of platform {name} cannot be parsed", f"{key}.adapter",
                                    'it looks like "package.module:Class" and has no profile')  # fmt: skip
             return PlatformSpec(name, adapter, device=device, summary=f"{adapter}")
         return self.of_runtime(str(runtime), device, profile, key)
@@ -132,7 +121,7 @@ class _Reader:
         return spec_of(cls, replace(parsed, profile=profile))
 
     def option_names(self, spec: PlatformSpec) -> Collection[str] | None:
-        """The options that an adapter of ours takes; None, anything, for somebody else's."""
+        """The options that a built-in adapter takes; None, which is any, for an adapter of the user."""
         own = {f"{cls.__module__}:{cls.__qualname__}": tuple(cls.options) for cls in runtimes().values()}
         return own.get(spec.adapter)
 
@@ -151,13 +140,10 @@ class _Reader:
         return {name: str(item) for name, item in table.items()}
 
     def limits(self, table: Mapping[str, Any], key: str, defaults: Limits) -> Limits:
-        checks: dict[str, Callable[[Any], bool]] = {
-            "cpu_s": _is_positive, "wall_s": _is_positive, "idle_s": _is_positive,
-            "memory_mb": lambda value: _is_positive(value) and isinstance(value, int),
-        }  # fmt: skip
         for name, value in table.items():
-            if not checks[name](value):
-                allowed = "a whole number of megabytes" if name == "memory_mb" else "a number of seconds"
+            whole = name == "memory_mb"
+            if not _is_positive(value) or (whole and not isinstance(value, int)):
+                allowed = "a whole number of megabytes" if whole else "a number of seconds"
                 raise self.mistake(f"{name} is {value!r}", f"{key}.{name}", f"allowed: {allowed} above 0")
         return replace(defaults, **table)
 
@@ -183,10 +169,7 @@ class _Reader:
         near = difflib.get_close_matches(name, list(allowed), n=1)
         listed = ", ".join(sorted(allowed)) or "none"
         return self.mistake(
-            f"unknown {what} {name!r}",
-            key,
-            f"allowed: {listed}",
-            f"did you mean {near[0]}?" if near else None,
+            f"unknown {what} {name!r}", key, f"allowed: {listed}", f"did you mean {near[0]}?" if near else None
         )
 
     def mistake(self, what: str, key: str | None, cause: str | None = None, hint: str | None = None) -> BadConfig:

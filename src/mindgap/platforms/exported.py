@@ -15,7 +15,7 @@ import torch
 from torch.export import ExportedProgram
 
 from mindgap.platforms.base import Prepared, StageClock, StageFailure
-from mindgap.platforms.torch.torch_run import Numbers, number
+from mindgap.program.build import Numbers, number
 from mindgap.program.case import Case
 from mindgap.program.convert import returned, to_exported
 from mindgap.program.graph import Program, Ref

@@ -38,7 +38,7 @@ class Rung:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the platform as it was found: nobody has to run it again."""
+        """Whether it is the platform itself, which ran already."""
         return not self.options and self.platform is None
 
 

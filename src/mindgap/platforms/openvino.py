@@ -11,7 +11,7 @@ import torch
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
 from mindgap.platforms.exported import ExportedRun, by_placeholder, export, from_bits, quiet, to_numpy
 from mindgap.platforms.messages import MessageRules
-from mindgap.platforms.probing import guarded, working
+from mindgap.platforms.probing import guarded, is_two, working
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
@@ -72,7 +72,7 @@ class OpenVino(Platform):
             openvino = import_quietly()
             model = openvino.convert_model(exported.exported)
         with clock(Stage.COMPILE):
-            compiled = openvino.Core().compile_model(model, self.device, self.properties)
+            compiled = openvino.Core().compile_model(model, self.device, properties_of(self.spec))
             indices = by_placeholder(exported, [sorted(port.names) for port in compiled.inputs])
 
         def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -82,16 +82,12 @@ class OpenVino(Platform):
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
-        text = _SCRIPT.format(device=_device(spec), settings=_properties(spec))
+        text = _SCRIPT.format(device=_device(spec), settings=properties_of(spec))
         return ReproducerText(text, exports=True, packages=cls.packages)
 
     @property
     def device(self) -> str:
         return _device(self.spec)
-
-    @property
-    def properties(self) -> dict[str, object]:
-        return _properties(self.spec)
 
     def adds(self, core: Any, dtype: str) -> bool:
         """Whether 1 + 1 is right with this element type."""
@@ -100,18 +96,17 @@ class OpenVino(Platform):
 
         x = opset8.parameter([2], getattr(openvino.Type, ELEMENT_TYPES[dtype]))
         node = opset8.logical_or(x, x) if dtype == "bool" else opset8.add(x, x)
-        compiled = core.compile_model(openvino.Model([node], [x], "add"), self.device, self.properties)
+        compiled = core.compile_model(openvino.Model([node], [x], "add"), self.device, properties_of(self.spec))
         (total,) = _run(compiled, [torch.ones(2).to(DTYPES[dtype])])
-        right = total.dtype is DTYPES[dtype]
-        return right and bool((total.to(torch.float64) == (1 if dtype == "bool" else 2)).all())
+        return is_two(total, dtype)
 
 
 def _device(spec: PlatformSpec) -> str:
     return spec.device or "CPU"
 
 
-def _properties(spec: PlatformSpec) -> dict[str, object]:
-    # Without the hint a processor with bfloat16 units would compute float32 programs in bfloat16.
+def properties_of(spec: PlatformSpec) -> dict[str, object]:
+    """Settings of a compiled model; without the hint, bfloat16 units would compute float32 programs in bfloat16."""
     found: dict[str, object] = {"INFERENCE_PRECISION_HINT": spec.options.get("precision", "f32")}
     if _device(spec) == "CPU":
         found["INFERENCE_NUM_THREADS"] = spec.options.get("threads", 1)

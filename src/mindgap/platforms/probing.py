@@ -1,10 +1,12 @@
-"""What a platform says about itself, measured and never raised."""
+"""Asking platforms about themselves; a failure is an answer, not an exception."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import torch
 
 from mindgap.errors import PlatformUnavailable
 from mindgap.execution.pool import HOST, Pool
@@ -13,6 +15,7 @@ from mindgap.execution.serve import load_adapter
 from mindgap.execution.tasks import Worker, task
 from mindgap.platforms.messages import first_cause
 from mindgap.records.platform import PlatformSpec, Probe
+from mindgap.records.tensors import DTYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def _together(pool: Pool, host: PlatformSpec, specs: Sequence[PlatformSpec]) -> 
 
 
 def guarded(ask: Callable[[], Probe]) -> Probe:
-    """The answer, or the reason why there is none."""
+    """The answer, or why there is none."""
     try:
         return ask()
     except ModuleNotFoundError as error:
@@ -82,3 +85,9 @@ def working(names: Iterable[str], works: Callable[[str], bool]) -> tuple[str, ..
             return False
 
     return tuple(name for name in names if tried(name))
+
+
+def is_two(total: torch.Tensor, dtype: str) -> bool:
+    """Whether 1 + 1 came out right; of booleans true or true."""
+    right = total.dtype is DTYPES[dtype]
+    return right and bool((total.to(torch.complex128) == (1 if dtype == "bool" else 2)).all())

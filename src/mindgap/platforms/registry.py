@@ -1,4 +1,4 @@
-"""Every platform that this build knows, found by looking and never by branching."""
+"""Every platform that this build knows, discovered from modules and entry points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 import mindgap.platforms
-from mindgap.errors import BadConfig, PlatformUnavailable, UnknownPlatform
+from mindgap.errors import BadConfig, UnknownPlatform
 from mindgap.platforms.base import Platform
 from mindgap.platforms.messages import first_cause
 from mindgap.platforms.names import Name, parse_name
@@ -33,7 +33,7 @@ def catalogue(config: Config | None = None) -> list[PlatformSpec]:
     """Every platform name: built in, offered by a package, declared by the user; usable here or not."""
     specs = [spec for cls in runtimes().values() for spec in _offered(cls)]
     specs.sort(key=lambda spec: spec.device is not None)  # those of this processor first
-    specs += list(_broken_entry_points())
+    specs += list(_entry_points()[1])
     if config is None:
         return specs
     known = {spec.name: replace(spec, limits=config.limits) for spec in specs}
@@ -55,7 +55,7 @@ def built_in(name: str) -> PlatformSpec | None:
     parsed = parse_name(name)
     cls = None if parsed is None else runtimes().get(parsed.runtime)
     if parsed is None or cls is None:
-        return next((spec for spec in _broken_entry_points() if spec.name == name), None)
+        return next((spec for spec in _entry_points()[1] if spec.name == name), None)
     if parsed.device_kind is not None and parsed.device_kind not in cls.devices:
         return None
     if parsed.profile is not None and parsed.profile not in cls.profiles:
@@ -79,23 +79,6 @@ def spec_of(cls: type[Platform], name: Name) -> PlatformSpec:
     )
 
 
-def load_adapter(spec: PlatformSpec) -> Platform:
-    """The adapter of a platform, imported by this interpreter."""
-    module, _, attribute = spec.adapter.partition(":")
-    try:
-        cls = getattr(importlib.import_module(module), attribute)
-        if not (inspect.isclass(cls) and issubclass(cls, Platform)):
-            raise TypeError(f"{attribute} is not a Platform")
-        return cls(spec)
-    except Exception as error:  # somebody else's module may raise anything
-        raise PlatformUnavailable(
-            f"platform {spec.name} cannot be loaded",
-            where=spec.adapter,
-            cause=first_cause(error),
-            hint=spec.install,
-        ) from error
-
-
 def adapter_class(spec: PlatformSpec) -> type[Platform] | None:
     """The adapter class of a platform; None where only another interpreter can import it.
 
@@ -104,7 +87,7 @@ def adapter_class(spec: PlatformSpec) -> type[Platform] | None:
     module, _, attribute = spec.adapter.partition(":")
     try:
         cls = getattr(importlib.import_module(module), attribute)
-    except Exception:  # somebody else's module may raise anything
+    except Exception:  # another package's module may raise anything
         return None
     return cls if inspect.isclass(cls) and issubclass(cls, Platform) else None
 
@@ -124,7 +107,7 @@ def runtimes() -> dict[str, type[Platform]]:
     for info in pkgutil.walk_packages(mindgap.platforms.__path__, "mindgap.platforms."):
         for cls in _adapters_in(importlib.import_module(info.name)):
             found[cls.runtime] = cls
-    for cls in _entry_point_adapters():
+    for cls in _entry_points()[0]:
         found.setdefault(cls.runtime, cls)
     return found
 
@@ -144,20 +127,10 @@ def _adapters_in(module: ModuleType) -> Iterator[type[Platform]]:
             yield cls
 
 
-def _entry_point_adapters() -> Iterator[type[Platform]]:
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            cls = point.load()
-        except Exception:  # listed by _broken_entry_points with the reason
-            continue
-        if inspect.isclass(cls) and issubclass(cls, Platform) and hasattr(cls, "runtime"):
-            yield cls
-
-
 @functools.cache
-def _broken_entry_points() -> tuple[PlatformSpec, ...]:
-    """Platforms of other packages that cannot be imported: they stay listed and say why."""
-    broken = []
+def _entry_points() -> tuple[tuple[type[Platform], ...], tuple[PlatformSpec, ...]]:
+    """Adapters of other packages; those that cannot be imported stay listed as platforms that say why."""
+    found, broken = [], []
     for point in entry_points(group=ENTRY_POINTS):
         try:
             cls = point.load()
@@ -166,7 +139,9 @@ def _broken_entry_points() -> tuple[PlatformSpec, ...]:
             reason = first_cause(error)
         if reason:
             broken.append(PlatformSpec(point.name, point.value, summary=f"cannot be imported: {reason}"))
-    return tuple(broken)
+        elif hasattr(cls, "runtime"):
+            found.append(cls)
+    return tuple(found), tuple(broken)
 
 
 def _unknown(name: str, known: list[str]) -> UnknownPlatform:
@@ -181,9 +156,7 @@ def _unknown(name: str, known: list[str]) -> UnknownPlatform:
             f"{cls.runtime} has the {what} {', '.join(offered)}" if offered else f"{cls.runtime} has no {what}"
         )
     return UnknownPlatform(
-        f"no platform is named {name!r}",
-        cause="; ".join(cause) or None,
-        hint="mindgap platforms lists every name",
+        f"no platform is named {name!r}", cause="; ".join(cause) or None, hint="mindgap platforms lists every name"
     )
 
 

@@ -1,4 +1,4 @@
-"""Running cases on a platform: the one function that does it in a worker, and how a parent asks for it."""
+"""Running cases on a platform: in a worker, and asked for by its parent."""
 
 from __future__ import annotations
 
@@ -42,19 +42,14 @@ class RunCases:
 
 @stream_task
 def run_cases(worker: Worker, request: RunCases) -> Iterator[Outcome]:
-    """Each outcome is reported when it is there, so that a death costs only the case at hand."""
+    """Reports each outcome as soon as it is ready, so that a death costs only the case that was running."""
     collect_seldom()
     for parcel, file in zip(request.cases, request.files):
         yield run_case(worker, parcel, Path(file), request.runs, request.program_only, request.options)
 
 
 def run_case(
-    worker: Worker,
-    parcel: Parcel,
-    file: Path,
-    runs: int,
-    program_only: bool,
-    options: Mapping[str, Any] | None = None,
+    worker: Worker, parcel: Parcel, file: Path, runs: int, program_only: bool, options: Mapping[str, Any] | None = None
 ) -> Outcome:
     """What this worker's platform does with one case; its outputs go to a file."""
     with _set_up(worker.platform, options or {}) as platform:
@@ -63,7 +58,7 @@ def run_case(
 
 @contextlib.contextmanager
 def _set_up(platform: Platform, options: Mapping[str, Any]) -> Iterator[Platform]:
-    """The platform with other options, in the same warm process; afterwards everything is as before."""
+    """The platform with other options, in the same warm process; everything is restored afterwards."""
     if not options:
         yield platform
         return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
@@ -15,20 +16,10 @@ from torch.utils import _pytree as pytree
 
 from mindgap.errors import UnsupportedConstruct
 from mindgap.program import ops
-from mindgap.program.graph import (
-    Argument,
-    Constant,
-    Input,
-    Node,
-    NodeMeta,
-    Program,
-    Ref,
-    digest,
-    leaves,
-    references,
-)
+from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, digest, leaves, references
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
 
+Numbers = bool | int | float | complex
 _LITERALS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -116,7 +107,7 @@ class _Builder:
                 self.returned = [_argument(item, values) for item in fx_node.args[0]]
                 return self.returned
             elif fx_node.op != "placeholder":
-                raise UnsupportedConstruct(f"the graph holds a {fx_node.op} node: {fx_node.target}")
+                raise UnsupportedConstruct(f"the graph has a {fx_node.op} node: {fx_node.target}")
         return []
 
     def add_attribute(self, module: GraphModule, fx_node: FxNode) -> Argument:
@@ -156,8 +147,8 @@ class _Builder:
         else:
             return None
         graph = values[body]  # type: ignore[index]
-        places = [n for n in graph.graph.nodes if n.op == "placeholder"]
-        return self.add_body(graph, dict(zip(places, (_argument(item, values) for item in operands))))
+        placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        return self.add_body(graph, dict(zip(placeholders, (_argument(item, values) for item in operands))))
 
     def outputs_of(self, exported: ExportedProgram) -> Argument:
         specs = exported.graph_signature.output_specs
@@ -185,15 +176,29 @@ def plain(structure: Any) -> Any:
     return {pytree.keystr(path).strip("."): plain(value) for path, value in children}
 
 
+def named_results(result: Any) -> Iterator[tuple[str, Any]]:
+    """What a model returned, leaf by leaf with its path; arrays and numbers become tensors that lose nothing."""
+    for path, leaf in leaves(plain(result)):
+        if isinstance(leaf, np.ndarray | np.generic):
+            leaf = torch.from_numpy(np.array(leaf))
+        yield path or "output", number(leaf) if isinstance(leaf, Numbers) else leaf
+
+
+def number(value: Numbers) -> torch.Tensor:
+    """A Python number as a 0-dim tensor that loses nothing."""
+    exact = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+    return torch.tensor(value, dtype=next(dtype for kind, dtype in exact.items() if isinstance(value, kind)))
+
+
 def _input_names(exported: ExportedProgram) -> Any:
     """Names of the user's inputs in flat order, as a caller would write them."""
     in_spec = exported.call_spec.in_spec
     if in_spec is None:
         return (spec.arg.name for spec in exported.graph_signature.input_specs)
-    places = [s.arg.name for s in exported.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+    placeholders = [s.arg.name for s in exported.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
     tree = pytree.tree_unflatten(list(range(in_spec.num_leaves)), in_spec)
     paths = [path for path, _ in pytree.tree_flatten_with_path(tree)[0]]
-    return (_shown(path, place) for path, place in zip(paths, places))
+    return (_shown(path, name) for path, name in zip(paths, placeholders))
 
 
 def _shown(path: tuple[Any, ...], placeholder: str) -> str:

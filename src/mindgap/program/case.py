@@ -1,6 +1,6 @@
 """The case: a program with its weights and inputs, and the user's own model where there is one.
 
-Everything that is run, judged, cut or made smaller is a case. It travels between processes as a `Parcel`.
+Everything that is run, judged, traced or reduced is a case. It travels between processes as a `Parcel`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Case:
         return [self.constants[constant.digest] for constant in self.graph.constants]
 
     def elements(self) -> int:
-        """Numbers that a reader would have to look at."""
+        """How many numbers a reader has to look at."""
         return sum(tensor.numel() for tensor in (*self.tensors, *self.used_constants()))
 
     @property

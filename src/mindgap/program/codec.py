@@ -14,16 +14,26 @@ import msgpack
 import torch
 
 from mindgap.errors import CorruptProgram, FutureProgram, ProgramError
-from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, Tensors, digest
+from mindgap.program.graph import (
+    Argument,
+    Constant,
+    Input,
+    Node,
+    NodeMeta,
+    Program,
+    Ref,
+    Tensors,
+    check_references,
+    digest,
+)  # fmt: skip
 from mindgap.program.made import Held, Made, Planted, Recipe, Whole, recreate
 from mindgap.program.memo import Memo
-from mindgap.program.validate import check_references
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta, with_stride
 
 MAGIC: Final = "mindgap.program"
 VERSION: Final = 3
-"""2 adds whole and planted numbers, 3 packs each node and constant apart; earlier files are read as ever."""
+"""2 adds whole and planted numbers, 3 packs each node and constant apart; older files can still be read."""
 COMPRESSION: Final = 9  # of zlib: a graph of 70 nodes takes 3 KB and half a millisecond
 MOST_CONTENT: Final = 128 << 20
 """Bytes of a program's content; more is a file made to fill the memory."""
@@ -31,10 +41,13 @@ MOST_CONTENT: Final = 128 << 20
 # msgpack extension codes: what JSON-like data cannot hold.
 _REF, _TUPLE, _DTYPE, _DEVICE, _LAYOUT, _MEMORY_FORMAT, _COMPLEX, _META = range(1, 9)
 
-_LAYOUTS: Final = {"strided": torch.strided, "sparse_coo": torch.sparse_coo}
-_MEMORY_FORMATS: Final = {
-    name: getattr(torch, name) for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
+_FORMATS: Final = ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
+_NAMED: Final[dict[int, tuple[str, dict[str, Any]]]] = {
+    _DTYPE: ("dtype", DTYPES),
+    _LAYOUT: ("layout", {"strided": torch.strided, "sparse_coo": torch.sparse_coo}),
+    _MEMORY_FORMAT: ("memory format", {name: getattr(torch, name) for name in _FORMATS}),
 }
+"""What is written by its name."""
 
 
 def encode(program: Program, compression: int = COMPRESSION) -> bytes:
@@ -103,9 +116,9 @@ def _restored_constant(data: bytes) -> Constant:
 
 
 def _node_of(row: Any) -> Node:
-    i, op, args, kwargs, meta, place = row
+    i, op, args, kwargs, meta, where = row
     named = _typed(kwargs, dict)
-    return Node(_typed(i, int), _typed(op, str), _typed(args, tuple), named, _node_meta(meta), _typed(place, str))
+    return Node(_typed(i, int), _typed(op, str), _typed(args, tuple), named, _node_meta(meta), _typed(where, str))
 
 
 def _constant_row(constant: Constant, held: dict[bytes, int]) -> list[Any]:
@@ -136,7 +149,7 @@ def load(path: Path) -> tuple[Program, dict[str, torch.Tensor]]:
 
 
 def load_constants(program: Program, path: Path, at_hand: Tensors = MappingProxyType({})) -> dict[str, torch.Tensor]:
-    """The constants of a program that lies at `path`, by digest; those at hand are taken as they are."""
+    """The constants of the program at `path`, by digest; those in `at_hand` are used without checking."""
     kept = [c for c in program.constants if c.made is None]
     found = _read_kept(program, kept, path) if kept else {}
     constants: dict[str, torch.Tensor] = {}
@@ -172,9 +185,7 @@ def _read_kept(program: Program, kept: Sequence[Constant], path: Path) -> dict[s
     files = [beside] if beside.exists() else sorted(file for file in shared if file.exists())
     if not files:
         raise CorruptProgram(
-            f"the constants of {program.name} are missing",
-            where=str(path),
-            cause=f"there is no {beside.name}",
+            f"the constants of {program.name} are missing", where=str(path), cause=f"there is no {beside.name}"
         )
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -267,10 +278,9 @@ def _extend(value: Any) -> msgpack.ExtType:
         return msgpack.ExtType(_DTYPE, DTYPE_NAMES[value].encode())
     if isinstance(value, torch.device):
         return msgpack.ExtType(_DEVICE, str(value).encode())
-    if isinstance(value, torch.layout):
-        return msgpack.ExtType(_LAYOUT, str(value).removeprefix("torch.").encode())
-    if isinstance(value, torch.memory_format):
-        return msgpack.ExtType(_MEMORY_FORMAT, str(value).removeprefix("torch.").encode())
+    if isinstance(value, torch.layout | torch.memory_format):
+        code = _LAYOUT if isinstance(value, torch.layout) else _MEMORY_FORMAT
+        return msgpack.ExtType(code, str(value).removeprefix("torch.").encode())
     if isinstance(value, complex):
         return msgpack.ExtType(_COMPLEX, pack([value.real, value.imag]))
     if isinstance(value, TensorMeta):
@@ -283,14 +293,10 @@ def _restore(code: int, data: bytes) -> Argument:
         return Ref(int.from_bytes(data, "little", signed=True))
     if code == _TUPLE:
         return tuple(unpack(data))
-    if code == _DTYPE:
-        return _known(DTYPES, data, "dtype")
     if code == _DEVICE:
         return torch.device(data.decode())
-    if code == _LAYOUT:
-        return _known(_LAYOUTS, data, "layout")
-    if code == _MEMORY_FORMAT:
-        return _known(_MEMORY_FORMATS, data, "memory format")
+    if code in _NAMED:
+        return _known(*_NAMED[code], data)
     if code == _COMPLEX:
         return complex(*unpack(data))
     if code == _META:
@@ -306,11 +312,11 @@ def _packed_meta(meta: TensorMeta) -> bytes:
 @lru_cache(maxsize=1 << 14)
 def _restored_meta(data: bytes) -> TensorMeta:
     shape, dtype, stride = unpack(data)
-    _known(DTYPES, dtype.encode(), "dtype")
+    _known("dtype", DTYPES, dtype.encode())
     return TensorMeta(tuple(_typed(s, int) for s in shape), dtype, tuple(_typed(s, int) for s in stride))
 
 
-def _known(table: dict[str, Any], name: bytes, what: str) -> Any:
+def _known(what: str, table: dict[str, Any], name: bytes) -> Any:
     try:
         return table[name.decode()]
     except (KeyError, UnicodeDecodeError):

@@ -41,8 +41,7 @@ def to_graph_module(program: Program, constants: Tensors, functional: bool = Fal
         return values[leaf] if isinstance(leaf, Ref) else leaf
 
     for node in program.nodes:
-        args = map_leaves(tuple(node.args), look_up)
-        kwargs = {key: map_leaves(argument, look_up) for key, argument in node.kwargs.items()}
+        args, kwargs = map_leaves(node.args, look_up), map_leaves(node.kwargs, look_up)
         values[node.id] = graph.call_function(ops.resolve(node.op), args, kwargs)
     if functional:
         graph.output(tuple(values[identity] for identity in dict.fromkeys(returned(program).values())))
@@ -81,8 +80,3 @@ def changed_inputs(program: Program) -> list[int]:
     """Inputs that an in-place operator may write to, directly or through a view."""
     found = written(program, [item.id for item in program.inputs])
     return [item.id for item in program.inputs if item.id in found]
-
-
-def literal_outputs(program: Program) -> list[tuple[str, Any]]:
-    """Outputs that are plain numbers, which runtimes of tensors cannot return."""
-    return [(name, value) for name, value in program.output_leaves() if not isinstance(value, Ref)]

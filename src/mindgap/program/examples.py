@@ -28,7 +28,7 @@ def from_metas(metas: Sequence[TensorMeta], seed: int) -> list[torch.Tensor]:
 def of_program(program: Program, seed: int) -> tuple[torch.Tensor, ...]:
     """Tensors for the inputs of a program: its own example, or any that have the right shapes.
 
-    A seed other than 0 draws the example's random numbers anew; token ids and masks stay, because they fit.
+    A seed other than 0 redraws the example's random numbers; token ids and masks stay, because they fit.
     """
     if not program.example:
         return tuple(from_metas([item.meta for item in program.inputs], seed))

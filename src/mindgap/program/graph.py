@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import torch
 
+from mindgap.errors import CorruptProgram
 from mindgap.program.made import Recipe
 from mindgap.program.memo import Memo
 from mindgap.records.tensors import TensorMeta, byte_view
@@ -89,7 +91,7 @@ class Program:
         return [(name or "output", value) for name, value in leaves(self.outputs) if value is not None]
 
     def parameter_count(self) -> int:
-        return sum(_numel(constant.meta) for constant in self.constants)
+        return sum(math.prod(constant.meta.shape) for constant in self.constants)
 
 
 _LEAVES: Final = frozenset({Ref, int, float, bool, str, type(None), torch.Tensor, torch.dtype, torch.device})
@@ -154,8 +156,24 @@ def digest(tensor: torch.Tensor) -> str:
     return content.hexdigest()
 
 
-def _numel(meta: TensorMeta) -> int:
-    count = 1
-    for size in meta.shape:
-        count *= size
-    return count
+def check_references(program: Program, where: str = "program") -> None:
+    """Ids are unique and every reference points backwards."""
+    known: set[int] = set()
+
+    def define(identity: int, what: str) -> None:
+        if identity in known:
+            raise CorruptProgram(f"{what} reuses the id %{identity}", where=where)
+        known.add(identity)
+
+    for item in program.given():
+        define(item.id, item.name)
+    for node in program.nodes:
+        for reference in references(node):
+            if reference not in known:
+                raise CorruptProgram(
+                    f"node %{node.id} ({node.op}) refers to %{reference}, which is not defined before it", where=where
+                )
+        define(node.id, f"node {node.op}")
+    for name, leaf in leaves(program.outputs):
+        if isinstance(leaf, Ref) and int(leaf) not in known:
+            raise CorruptProgram(f"output {name} refers to {leaf!r}, which does not exist", where=where)

@@ -37,15 +37,15 @@ class Inputs:
             return Ref(len(tensors) - 1)
 
         taken = map_leaves(tuple(args), take)
-        return cls(taken, {key: map_leaves(value, take) for key, value in kwargs.items()}, tuple(tensors))
+        return cls(taken, map_leaves(kwargs, take), tuple(tensors))
 
     def call(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with these tensors in their places."""
+        """The arguments with these tensors put in."""
 
         def put(leaf: Any) -> Any:
             return tensors[leaf] if isinstance(leaf, Ref) else leaf
 
-        return map_leaves(self.args, put), {k: map_leaves(v, put) for k, v in self.kwargs.items()}
+        return map_leaves(self.args, put), map_leaves(self.kwargs, put)
 
     def copies(self) -> list[torch.Tensor]:
         """Fresh copies of the tensors, layouts kept: a run may change its inputs."""

@@ -14,7 +14,7 @@ from mindgap.program.graph import Argument, Node, Program, Ref, Tensors, leaves,
 from mindgap.program.memo import Memo
 
 Observer: TypeAlias = Callable[[Node, Any], Any]
-"""Sees each node's result and returns what the rest of the program shall see."""
+"""Sees each node's result and returns what the rest of the program sees."""
 
 Caller: TypeAlias = Callable[[Node, Callable[..., Any], list[Any], dict[str, Any]], Any]
 """Makes the call of one node instead of the interpreter."""
@@ -36,7 +36,7 @@ _Ready: TypeAlias = tuple[Callable[..., Any], list[Argument], dict[str, Argument
 
 
 class Executable:
-    """A program made ready to run: operators resolved, constants placed, dead values known.
+    """A program prepared to run: operators resolved, constants placed, dead values known.
 
     Map of what a caller may take over:
 
@@ -67,7 +67,7 @@ class Executable:
         With `called`, the caller makes only the calls of these nodes.
         """
         if len(inputs) != len(self.program.inputs):
-            raise ProgramError(f"{self.program.name} takes {len(self.program.inputs)} inputs, {len(inputs)} were given")
+            raise ProgramError(f"{self.program.name} takes {len(self.program.inputs)} inputs, but got {len(inputs)}")
         values: dict[int, Any] = {
             identity: tensor.clone() if identity in self._written else tensor
             for identity, tensor in self._constants.items()
@@ -109,7 +109,7 @@ _ready: Final = Memo(_made_ready)
 
 
 def _placed(argument: Argument, device: torch.device | None) -> Argument:
-    """An argument made ready: devices replaced, and only what holds references still to be looked up."""
+    """An argument with its devices replaced; only nested ones with references are left to look up."""
     kind = type(argument)
     if kind in _PLAIN or kind is Ref:
         return argument

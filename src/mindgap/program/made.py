@@ -81,7 +81,7 @@ def _values(recipe: Recipe, meta: TensorMeta) -> torch.Tensor:
     dtype, count = DTYPES[meta.dtype], math.prod(meta.shape)
     if isinstance(recipe, Held):
         if len(recipe.values) != count * dtype.itemsize:
-            raise CorruptProgram(f"{len(recipe.values)} bytes are not a {meta}")
+            raise CorruptProgram(f"{len(recipe.values)} bytes do not make a {meta}")
         return torch.frombuffer(bytearray(recipe.values), dtype=dtype) if count else torch.empty(0, dtype=dtype)
     if isinstance(recipe, Planted):
         return _plant(recipe, _values(recipe.ground, meta), meta)

@@ -1,4 +1,4 @@
-"""What was worked out for an object, kept with it: variants of one model share most of their nodes."""
+"""Results cached per object: variants of one model share most of their nodes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The operator table: all that is known of an operator beyond what torch's schema says of it.
+"""The operator table: what is known about an operator beyond torch's schema.
 
 A row stands for every operator that it names: `add` for all overloads of `add` and `add_`, `div.Tensor_mode` for that
-overload of both alone. An operator is named once. To add one, write its name behind the row that says the truth about
-it, or write that row: `tests/program/test_operators.py` compares each with the schemas. Whether an operator is random,
-or what it writes and aliases, is not here: its schema and tags tell (`program/ops.py`).
+overload of both alone. An operator is named once. To add one, add its name to the row that describes it, or add a row:
+`tests/program/test_operators.py` checks each row against the schemas. Whether an operator is random, and what it writes
+and aliases, comes from its schema and tags (`program/ops.py`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Terms(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """All that is known of an operator; the defaults are what is assumed of an unknown one."""
+    """What is known about an operator; the defaults are assumed of an unknown one."""
 
     rounding: Rounding = Rounding.INSIDE
     ulps: int = 1
@@ -57,7 +57,7 @@ class Traits:
     adds: bool = False  # a plain sum or mean
     scans: bool = False  # a running sum: computed one term after the other almost everywhere
     distance: bool = False  # it may be computed as |x|^2 + |y|^2 - 2xy
-    interpolates: bool = False  # it computes places in its first argument
+    interpolates: bool = False  # it computes positions in its first argument
     casts: bool = False  # it rounds only when it makes a type narrower
     drops: bool = False  # it returns its first argument when its third, `train`, is False
 
@@ -259,7 +259,7 @@ def base_name(op: str) -> str:
 
 @functools.cache
 def traits(op: str) -> Traits:
-    """All that is known of an operator, by the name that a node has: `aten.add_.Tensor`."""
+    """What is known about an operator, by the name that a node has: `aten.add_.Tensor`."""
     if op.startswith(("operator.", "math.", "torch.")):
         return _ROWS.get(op, _PYTHON)
     name = base_name(op)

@@ -86,7 +86,7 @@ def arguments_of(name: str) -> tuple[Any, ...]:
 
 @functools.cache
 def position_of(name: str, argument: str) -> int | None:
-    """Where an argument of that name stands; None when there is none."""
+    """The position of the argument of that name, or None."""
     return next((i for i, a in enumerate(arguments_of(name)) if a.name == argument), None)
 
 

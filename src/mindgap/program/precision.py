@@ -24,6 +24,13 @@ def widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if wider is None else tensor.to(wider)
 
 
+def widen_any(leaf: Any) -> Any:
+    """A dtype argument or a floating tensor in float64; anything else unchanged."""
+    if isinstance(leaf, torch.Tensor):
+        return widen(leaf)
+    return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+
+
 def in_float64(program: Program, constants: Tensors) -> tuple[Program, dict[str, torch.Tensor]]:
     """The program with every floating constant and dtype argument widened; integers stay.
 
@@ -40,15 +47,8 @@ def in_float64(program: Program, constants: Tensors) -> tuple[Program, dict[str,
         tensors[name] = tensor
         widened.append(constant if same else replace(constant, digest=name, meta=TensorMeta.of(tensor), made=None))
 
-    def change(leaf: Any) -> Any:
-        return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
-
     nodes = tuple(
-        replace(
-            node,
-            args=map_leaves(node.args, change),
-            kwargs={key: map_leaves(value, change) for key, value in node.kwargs.items()},
-        )
+        replace(node, args=map_leaves(node.args, widen_any), kwargs=map_leaves(node.kwargs, widen_any))
         if _names_a_dtype(node)
         else node
         for node in program.nodes
@@ -58,8 +58,7 @@ def in_float64(program: Program, constants: Tensors) -> tuple[Program, dict[str,
 
 
 def _names_a_dtype(node: Node) -> bool:
-    arguments = (*node.args, *node.kwargs.values())
-    return any(isinstance(leaf, torch.dtype) for argument in arguments for _, leaf in leaves(argument))
+    return any(isinstance(leaf, torch.dtype) for _, leaf in leaves([node.args, node.kwargs]))
 
 
 def _wider_meta(meta: TensorMeta) -> TensorMeta:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mindgap.verdicts.unspecified.rules import RULES
+from mindgap.verdicts.unspecified import RULES
 
 
 def rules_markdown() -> str:

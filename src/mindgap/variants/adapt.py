@@ -48,7 +48,7 @@ def fit(draft: Draft, anchor: int, source: Ref, like: Value) -> Ref:
 
 
 def with_rank(draft: Draft, anchor: int, source: Ref, rank: int) -> Ref:
-    """The value with so many dimensions: leading ones merged, or ones added."""
+    """The value with `rank` dimensions: leading ones are merged, or dimensions of size one added."""
     shape = list(draft.tensor(source).shape)
     while len(shape) > rank:
         shape[:2] = [shape[0] * shape[1]]

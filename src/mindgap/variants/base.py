@@ -1,10 +1,9 @@
-"""Real programs made ready to be varied: what each of their values is, who uses it, and under which name."""
+"""Real programs prepared for mutation: what each of their values is, and who uses it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -81,7 +80,7 @@ def prepare(name: str, program: Program, constants: Tensors) -> Base:
         raise
     except Exception as error:  # an operator that fails, a tensor that is not strided
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelError(f"{name} cannot be varied: it does not run on its example", cause=cause) from error
+        raise ModelError(f"{name} cannot be varied: it fails on its example inputs", cause=cause) from error
     users: dict[int, list[int]] = {}
     for node in program.nodes:
         for reference in dict.fromkeys(references(node)):
@@ -103,12 +102,7 @@ def prepare(name: str, program: Program, constants: Tensors) -> Base:
     )
 
 
-def load_bases(
-    specs: Sequence[str] | None = None,
-    directory: Path | None = None,
-    *,
-    seed: int = 0,
-) -> list[Base]:
+def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None, *, seed: int = 0) -> list[Base]:
     """Bases from files or `smoke:NAME`, from a store, or the smoke corpus, without those that cannot be varied.
 
     Of a store with more programs than fit, the seed chooses some.
@@ -128,7 +122,7 @@ def load_bases(
         bases.setdefault(base.fingerprint, base)
     if not bases:
         raise UsageError(
-            "there is no program to vary",
+            "there are no programs to make variants from",
             where=str(directory) if directory is not None else None,
             cause=skipped[0] if skipped else "the corpus is empty",
             hint="mindgap corpus build makes a corpus; without --corpus the smoke corpus is used",
@@ -207,12 +201,7 @@ def _known(result: Any) -> Result:
     return None
 
 
-@cache
-def _frozen(op: str) -> bool:
-    drawn = ops.has_tag(op, torch.Tag.nondeterministic_seeded)
-    return drawn or not isinstance(ops.resolve(op), torch._ops.OpOverload)
-
-
 def is_frozen(node: Node) -> bool:
     """Whether an edit must leave a node alone: it draws random numbers, or its result is not a tensor."""
-    return _frozen(node.op)
+    drawn = ops.has_tag(node.op, torch.Tag.nondeterministic_seeded)
+    return drawn or not isinstance(ops.resolve(node.op), torch._ops.OpOverload)

@@ -28,7 +28,7 @@ _NOT_FUNCTIONAL: Final = re.compile(
     r"|searchsorted|bucketize|tensordot|block_diag|col2im|lu_unpack|index_put|grid_sampler|cdist|affine_grid"
     r"|conv_tbc|index_reduce|adjoint|matrix_H|mH|numpy_T|repeat_interleave|mvlgamma|special_multigammaln)"
 )
-"""What is left out besides random and private ones: sparse, quantised, vendor-specific, for special matrices only."""
+"""What is left out with random and private operators: sparse, quantised, vendor-specific, special matrices only."""
 
 _UNSUITABLE: Final = {
     "aten.where.default", "aten.frobenius_norm.dim", "aten.chalf.default", "aten.scatter.reduce",
@@ -155,11 +155,11 @@ _FILLABLE: Final = (
 
 @functools.cache
 def of_arity(tensors: int) -> tuple[str, ...]:
-    """Functional overloads that take so many tensors."""
+    """Functional overloads that take this many tensors."""
     return tuple(name for name in functional() if arity(name) == tensors)
 
 
 def arity(name: str) -> int:
-    """How many tensors a functional overload must be given; -1 for what is none."""
+    """How many tensors a functional overload needs; -1 for anything else."""
     found = signature(name)
     return found.tensors if found is not None and not found.in_place else -1

@@ -34,7 +34,7 @@ class Coverage:
         """(producer, consumer)"""
         self._asked: Counter[str] = Counter()
         self._gains: dict[str, float] = {}
-        """New contexts and pairs that a variant with this mutation brought of late."""
+        """New contexts and pairs that recent variants with this mutation brought."""
 
     def add(self, program: Program, base: Base, mutations: Sequence[str] = ()) -> None:
         """Count what differs in a program from its base, and credit its mutations with what is new."""
@@ -101,10 +101,7 @@ def layout_of(meta: TensorMeta) -> str:
     if any(step == 0 and size > 1 for step, size in zip(meta.stride, meta.shape)):
         return "expanded"
     span = 1 + sum((size - 1) * step for size, step in zip(meta.shape, meta.stride) if size)
-    count = 1
-    for size in meta.shape:
-        count *= size
-    return "permuted" if span == count else "sliced"
+    return "permuted" if span == math.prod(meta.shape) else "sliced"
 
 
 def literal_class(node: Node) -> str:

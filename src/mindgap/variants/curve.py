@@ -16,7 +16,7 @@ _POINTS: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What so many variants have reached."""
+    """What a number of variants has reached."""
 
     variants: int
     operators: int
@@ -38,7 +38,7 @@ class Curves:
 def growth(
     bases: Sequence[Base], seed: int, count: int, tell: Callable[[str], None], plugins: Sequence[Mutation] = ()
 ) -> Curves:
-    """Make so many variants both ways and look at the coverage now and then."""
+    """Make `count` variants both ways and record how the coverage grows."""
     made: Counter[str] = Counter()
     guided = Synthesis(bases, seed, plugins=plugins)
     blind = Synthesis(bases, seed, guided=False, plugins=plugins)

@@ -1,4 +1,4 @@
-"""A base under change: only what differs from it is held, so that an edit does not depend on the size of the graph.
+"""A base being edited: only what differs from it is held, so that an edit costs the same on any graph.
 
 Mutations insert nodes, redirect uses and replace nodes; every new node is evaluated at once by the rules, and
 `settle` re-evaluates what lies downstream of a change until the values are the old ones again. A refused edit is
@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from mindgap.program import ops
 from mindgap.program.graph import (
@@ -22,16 +22,16 @@ from mindgap.program.graph import (
     NodeMeta,
     Program,
     Ref,
+    digest,
     leaves,
     map_leaves,
 )  # fmt: skip
-from mindgap.program.made import Recipe
+from mindgap.program.made import Recipe, recreate
 from mindgap.records.tensors import TensorMeta
 from mindgap.variants.base import Base
-from mindgap.variants.constants import look_at
 from mindgap.variants.order import END, Order
 from mindgap.variants.rules import Refused, Result, RuleTable
-from mindgap.variants.values import MOSTLY, Value, contiguous_stride
+from mindgap.variants.values import MOSTLY, Value, contiguous_stride, of_tensor
 from mindgap.variants.walk import reads, substitute_all
 
 
@@ -48,7 +48,7 @@ class Draft:
         self.trust: frozenset[int] = frozenset()
         """Nodes whose refusal is meant: an invalid variant keeps their old values."""
         self.focus: list[str] = []
-        """Operators that shall be used, in order, where a mutation is free to choose."""
+        """Operators to use, in order, where a mutation is free to choose."""
         self.steps: list[str] = []
         self.plan = "ordinary"
         """How the inputs are made."""
@@ -70,8 +70,8 @@ class Draft:
         """A node by id; None for inputs and constants, and for what was removed."""
         if identity in self._nodes:
             return self._nodes[identity]
-        place = self.base.position.get(identity)
-        return None if place is None else self.base.program.nodes[place]
+        index = self.base.position.get(identity)
+        return None if index is None else self.base.program.nodes[index]
 
     def known(self, identity: int) -> Result:
         """What is known of a value."""
@@ -125,7 +125,7 @@ class Draft:
         return Ref(node.id)
 
     def change(self, identity: int, op: str, args: Sequence[Argument], kwargs: Mapping[str, Argument]) -> None:
-        """Another call in the place of a node; its users are evaluated again by `settle`."""
+        """Replace the call of a node; its users are evaluated again by `settle`."""
         old = self.node(identity)
         assert old is not None
         node = Node(identity, op, tuple(args), dict(kwargs), old.meta, old.where)
@@ -163,7 +163,7 @@ class Draft:
     def constant(self, recipe: Recipe, shape: Sequence[int], dtype: str) -> Ref:
         """A new constant, made from its recipe."""
         meta = TensorMeta(tuple(shape), dtype, contiguous_stride(tuple(shape)))
-        name, found = look_at(recipe, meta)
+        name, found = _look_at(recipe, meta)
         identity = self._next
         self._next += 1
         self._constants[identity] = Constant(identity, f"made_{identity}", meta, name, recipe)
@@ -173,7 +173,7 @@ class Draft:
     def change_constant(self, identity: int, recipe: Recipe) -> None:
         """Other numbers for a constant of the same meta."""
         old = self._constants.get(identity) or self.base.constants[identity]
-        name, found = look_at(recipe, old.meta)
+        name, found = _look_at(recipe, old.meta)
         self._constants[identity] = replace(old, digest=name, made=recipe)
         self._set(identity, found)
 
@@ -183,7 +183,7 @@ class Draft:
         meta = meta or old.meta
         self._inputs[identity] = replace(old, meta=meta)
         self._example[identity] = recipe
-        self._set(identity, look_at(recipe, meta)[1])
+        self._set(identity, _look_at(recipe, meta)[1])
 
     def input(self, identity: int) -> Input:
         found = self._inputs.get(identity)
@@ -194,7 +194,7 @@ class Draft:
         return self._example.get(identity) or self.base.example(identity)
 
     def add_output(self, identity: int) -> None:
-        """Return a value besides the outputs."""
+        """Return one more value."""
         self._outputs = (self._outputs, Ref(identity))
         self._output_ids = self._output_ids | {identity}
 
@@ -288,15 +288,15 @@ class Draft:
         """The changed program, complete; unchanged stretches of the base are taken over as they are."""
         program, old = self.base.program, self.base.program.nodes
         inserted = self._order.inserted()
-        places = {self.base.position[i] for i in (*self._nodes, *self._values) if i in self.base.position}
+        touched = {self.base.position[i] for i in (*self._nodes, *self._values) if i in self.base.position}
         nodes: list[Node] = []
         done = 0
-        for place in sorted(places | inserted.keys()):
-            nodes += old[done:place]
-            nodes += [self._final(i) for i in inserted.get(place, ()) if self._nodes[i] is not None]
-            if place in places and self.node(old[place].id) is not None:
-                nodes.append(self._final(old[place].id))
-            done = place + 1 if place in places else place
+        for index in sorted(touched | inserted.keys()):
+            nodes += old[done:index]
+            nodes += [self._final(i) for i in inserted.get(index, ()) if self._nodes[i] is not None]
+            if index in touched and self.node(old[index].id) is not None:
+                nodes.append(self._final(old[index].id))
+            done = index + 1 if index in touched else index
         nodes += old[done:]
         replaced = self._constants
         kept = [replaced.get(c.id, c) for c in program.constants] if replaced else program.constants
@@ -355,6 +355,22 @@ class Draft:
             self._constants[identity] = None
 
 
+def _look_at(recipe: Recipe, meta: TensorMeta) -> tuple[str, Value]:
+    """The digest of the tensor that a recipe makes, and what is known of it; small constants come again and again."""
+    key = (recipe, meta)
+    found = _LOOKED_AT.get(key)
+    if found is None:
+        tensor = recreate(recipe, meta)
+        if len(_LOOKED_AT) >= _MOST_LOOKED_AT:
+            _LOOKED_AT.clear()
+        found = _LOOKED_AT[key] = (digest(tensor), of_tensor(tensor))
+    return found
+
+
+_LOOKED_AT: dict[tuple[Recipe, TensorMeta], tuple[str, Value]] = {}
+_MOST_LOOKED_AT: Final = 4096
+
+
 def _same(found: Result, old: Result) -> bool:
     """Whether users need not be evaluated again."""
     if isinstance(found, Value):
@@ -365,7 +381,6 @@ def _same(found: Result, old: Result) -> bool:
 
 def renamed(node: Node, names: Mapping[int, int]) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
     """The arguments of a node with some references replaced."""
-
     args, kwargs = substitute_all(node.args, node.kwargs, lambda ref: Ref(names.get(ref, ref)))
     return tuple(args), kwargs
 

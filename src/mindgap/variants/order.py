@@ -24,7 +24,7 @@ class Order:
     def copy(self) -> Order:
         twin = Order(self._position)
         twin._keys = dict(self._keys)
-        twin._gaps = {place: list(found) for place, found in self._gaps.items()}
+        twin._gaps = {index: list(found) for index, found in self._gaps.items()}
         return twin
 
     def key(self, identity: int) -> float:
@@ -37,10 +37,10 @@ class Order:
     def put(self, identity: int, anchor: int) -> None:
         """A new node in front of another, behind everything that is there already."""
         upper = self.key(anchor)
-        place = int(-(-upper // 1))  # the base node at or after the anchor
-        gap = self._gaps.setdefault(place, [])
+        position = int(-(-upper // 1))  # of the base node at or after the anchor
+        gap = self._gaps.setdefault(position, [])
         index = bisect.bisect_left(gap, (upper, -1))
-        lower = gap[index - 1][0] if index else float(place - 1)
+        lower = gap[index - 1][0] if index else float(position - 1)
         key = lower + (upper - lower) * _STEP
         if not lower < key < upper:
             raise Refused("there is no room for another node here")
@@ -48,5 +48,5 @@ class Order:
         self._keys[identity] = key
 
     def inserted(self) -> dict[int, list[int]]:
-        """Inserted nodes in order, by the place of the base node that they stand in front of."""
-        return {place: [identity for _, identity in sorted(found)] for place, found in self._gaps.items()}
+        """Inserted nodes in order, by the position of the base node that follows them."""
+        return {index: [identity for _, identity in sorted(found)] for index, found in self._gaps.items()}

@@ -18,17 +18,12 @@ def origin_of(provenance: Provenance, spec: str | None = None, directory: Path |
 
 
 def again(provenance: Provenance, spec: str | None = None, directory: Path | None = None) -> Variant:
-    """The variant, made once more from its recipe."""
+    """The variant, made again from its recipe."""
     base = origin_of(provenance, spec, directory)
     donor = _find(provenance.donor, provenance.donor_name, None, directory) if provenance.donor else None
     invalid, equivalent = provenance.options
     return make_variant(
-        base,
-        provenance.seed,
-        donor=donor,
-        focus=provenance.focus,
-        invalid_share=invalid,
-        equivalent_share=equivalent,
+        base, provenance.seed, donor=donor, focus=provenance.focus, invalid_share=invalid, equivalent_share=equivalent
     )
 
 
@@ -39,8 +34,8 @@ def _find(fingerprint: str, name: str, spec: str | None, directory: Path | None)
         if base.fingerprint == fingerprint:
             return base
     raise ModelError(
-        f"the program {name} is not here",
-        cause=f"nothing has the fingerprint {fingerprint}",
+        f"program {name} was not found",
+        cause=f"no program has the fingerprint {fingerprint}",
         hint="name it with --base FILE.mgp, or its store with --corpus DIR",
     )
 

@@ -1,6 +1,9 @@
-"""Places where a mutation may act, drawn at random."""
+"""Random choices of what a mutation acts on."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from mindgap.program import ops
 from mindgap.program.graph import Node, Ref
@@ -10,6 +13,8 @@ from mindgap.variants.draft import Draft
 from mindgap.variants.rules import Refused
 from mindgap.variants.values import Value
 from mindgap.variants.walk import reads
+
+T = TypeVar("T")
 
 _TRIES = 8  # draws before a scan of the whole graph would be cheaper; none is made, another mutation comes
 
@@ -35,13 +40,26 @@ def tensor_node(draft: Draft, floating: bool = False) -> Node:
     raise Refused("no node gives such a tensor")
 
 
+def one(draft: Draft, options: Sequence[T], otherwise: str) -> T:
+    """A random option; refused with the words `otherwise` when there is none."""
+    if not options:
+        raise Refused(otherwise)
+    return draft.rng.choice(options)
+
+
+def output(draft: Draft, fits: Callable[[Value], bool], otherwise: str) -> Ref:
+    """An output that is a tensor, and one that fits."""
+    known = [(i, draft.known(i)) for i in sorted(draft.output_ids())]
+    return Ref(one(draft, [i for i, found in known if isinstance(found, Value) and fits(found)], otherwise))
+
+
 def writes(node: Node) -> bool:
     """Whether a node changes one of its arguments."""
     return bool(ops.mutated_arguments(node.op))
 
 
 def operator(draft: Draft, arity: int | None = None) -> str:
-    """An operator: one that the synthesis asks for, or any that takes so many tensors."""
+    """An operator: one that the synthesis asks for, or any that takes `arity` tensors."""
     wanted = [op for op in draft.focus if arity is None or catalogue.arity(op) == arity]
     if wanted:
         draft.focus.remove(wanted[0])

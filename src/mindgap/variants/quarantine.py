@@ -1,7 +1,7 @@
-"""Calls that ended a process: noted before they are made, so that the next process does not make them again.
+"""Calls that crashed a process: noted before they are made, so that the next process does not make them again.
 
-A kernel may crash where it should refuse. Without a note a campaign that goes on would reach the same call, and end,
-for ever.
+A kernel may crash where it should refuse. Without a note a resumed campaign would reach the same
+call and crash again, for ever.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Quarantine:
         self._now[:] = text + b"\0" * (_ROOM - len(text))
 
     def leave(self) -> None:
-        """It came back."""
+        """The call returned."""
         self._now[:] = b"\0" * _ROOM
 
 
 def keep(path: Path) -> str:
-    """Add the call that a process died in; whoever saw it die knows that it was not killed from outside."""
+    """Add the call that a process died in; the caller knows that it was not killed from outside."""
     unfinished = _beside(path).read_bytes().rstrip(b"\0").decode(errors="replace") if _beside(path).exists() else ""
     if unfinished:
         with path.open("a") as file:

@@ -83,7 +83,7 @@ def plugins() -> tuple[list[Mutation], dict[str, str]]:
     for entry in sorted(metadata.entry_points(group=PLUGINS), key=lambda entry: entry.name):
         try:
             entry.load()
-        except Exception as error:  # a package of somebody else: it must not stop the others
+        except Exception as error:  # another package: it must not stop the others
             failed[entry.name] = f"{type(error).__name__}: {error}"
     return [item for item in _REGISTERED.values() if item.name not in known], failed
 

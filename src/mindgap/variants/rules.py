@@ -33,7 +33,7 @@ Result: TypeAlias = "Value | tuple[Result, ...] | None"
 """What a node gives: a tensor, several, or something that is not a tensor."""
 
 MOST_ELEMENTS: Final = 1 << 22
-"""A larger result is refused: a variant shall not be slower than its base by orders of magnitude."""
+"""A larger result is refused: a variant should not be orders of magnitude slower than its base."""
 _SURE_SMALL: Final = 2048  # elements of all inputs: even their outer product is no burden
 _UNCHECKED: Final = re.compile(r"^aten\.(lstm|gru|rnn_|native_|quantized_|_(?!_|assert|upsample|softmax|log_softmax))")
 """Operators that trust their arguments: wrong sizes are not refused but read and write foreign memory.
@@ -78,11 +78,7 @@ class RuleTable:
         return len(self._young) + len(self._old)
 
     def evaluate(
-        self,
-        op: str,
-        args: tuple[Argument, ...],
-        kwargs: Mapping[str, Argument],
-        known: Callable[[int], Result],
+        self, op: str, args: tuple[Argument, ...], kwargs: Mapping[str, Argument], known: Callable[[int], Result]
     ) -> Result:
         """What the operator gives for these values; raises Refused when it rejects them."""
         if op == "operator.getitem":
@@ -119,7 +115,7 @@ class RuleTable:
             return _learn(op, args, kwargs, known)
         call = repr(key)
         if call in self._quarantine:
-            return "this call ended the process before"
+            return "this call crashed a process before"
         self._quarantine.enter(call)
         try:
             return _learn(op, args, kwargs, known)

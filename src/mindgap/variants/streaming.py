@@ -1,4 +1,4 @@
-"""The stream of variants, made in a worker: what it learns it learns from real kernels, and some of those crash."""
+"""The stream of variants, made in a worker: its rules are learned from real kernels, and some of those crash."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StreamPlan:
     """A store of programs; None is the smoke corpus."""
     seed: int
     weights: str
-    """Where the constants that no seed gives are laid down."""
+    """The folder for constants that no seed can make."""
     quarantine: str
     """The file of calls that ended a worker and are not made again."""
 
@@ -55,7 +55,7 @@ class MakeVariants:
 
 @dataclass(frozen=True, slots=True)
 class MadeVariant:
-    """A variant made ready to travel; without a number it only says that the worker is still at work."""
+    """A variant ready to send; without a number it only says that the worker is still working."""
 
     number: int = -1
     fingerprint: str = ""
@@ -68,13 +68,13 @@ class MadeVariant:
 
 @task
 def open_stream(worker: Worker, request: StreamPlan) -> int:
-    """Load the programs that variants are made from; how many there are."""
+    """Load the programs that variants are made from and count them."""
     return worker.keep(Streaming).open(request)
 
 
 @stream_task
 def make_variants(worker: Worker, request: MakeVariants) -> Iterator[MadeVariant]:
-    """Each variant is reported when it is ready, and the pipe holds back what nobody takes."""
+    """Reports each variant as soon as it is ready; a full pipe makes it wait."""
     streaming = worker.keep(Streaming)
     streaming.open(request.plan)
     yield from streaming.make(request.numbers)
@@ -84,8 +84,8 @@ def make_variants(worker: Worker, request: MakeVariants) -> Iterator[MadeVariant
 class Streaming:
     """What a worker keeps between two requests.
 
-    A corpus that is too large to hold is worked through in portions: some bases, chosen anew, for so many variants.
-    Each portion is a synthesis of its own, so one that nobody wants costs nothing.
+    A corpus that is too large to hold is used in portions: `length` variants from one random choice of bases.
+    Each portion is a synthesis of its own, so one that is not wanted costs nothing.
     """
 
     plan: StreamPlan | None = None
@@ -97,7 +97,7 @@ class Streaming:
     """Of this portion."""
 
     def open(self, plan: StreamPlan) -> int:
-        """Look at the corpus; how many programs it has."""
+        """Open the corpus and count its programs."""
         count = len(base_files(plan.corpus, plan.directory))
         if plan != self.plan:
             self.plan, self.portion = plan, -1
@@ -141,7 +141,7 @@ class Streaming:
 
 
 def described(variant: Variant, number: int = 0) -> MadeVariant:
-    """A variant made ready to travel."""
+    """A variant ready to send."""
     program = variant.program
     return MadeVariant(
         number,
@@ -155,7 +155,7 @@ def described(variant: Variant, number: int = 0) -> MadeVariant:
 
 
 def keep_weights(bases: Sequence[Base], directory: Path) -> None:
-    """Constants that no seed gives, once each, as raw values named by their digest."""
+    """Write constants that no seed can make, once each, as raw values named by their digest."""
     kept = {identity: tensor for base in bases for identity, tensor in base.kept.items()}
     if kept:
         directory.mkdir(exist_ok=True)

@@ -30,7 +30,7 @@ _EDITS: Final = (1, 1, 2, 2, 3, 4)
 _MOST_ATTEMPTS: Final = 40
 _NUMBER: Final = re.compile(r"-?\d[\d.e+-]*")
 """Sizes in a reason are left out, so that there are few different ones to count."""
-RULES: Final = RuleTable()
+SHARED_RULES: Final = RuleTable()
 """The table of this process, which every synthesis in it shares."""
 
 
@@ -51,7 +51,7 @@ def make_variant(
     invalid_share: float = INVALID_SHARE,
     equivalent_share: float = EQUIVALENT_SHARE,
     mutations: Sequence[Mutation] | None = None,
-    rules: RuleTable = RULES,
+    rules: RuleTable = SHARED_RULES,
     skipped: Counter[tuple[str, str]] | None = None,
 ) -> Variant:
     """The variant of a base for a seed: the same in every process, given the same donor, focus and shares.
@@ -98,11 +98,13 @@ class Synthesis:
         invalid_share: float = INVALID_SHARE,
         equivalent_share: float = EQUIVALENT_SHARE,
         plugins: Sequence[Mutation] = (),
-        rules: RuleTable = RULES,
+        rules: RuleTable = SHARED_RULES,
     ) -> None:
         if not bases:
             raise UsageError(
-                "there is no program to vary", cause="the corpus is empty", hint="mindgap corpus build makes a corpus"
+                "there are no programs to make variants from",
+                cause="the corpus is empty",
+                hint="mindgap corpus build makes a corpus",
             )
         self._bases = sorted(bases, key=lambda base: base.fingerprint)
         self._rng = Random(_mixed("synthesis", seed))
@@ -189,7 +191,7 @@ def _try(draft: Draft, chosen: Mutation, skipped: Counter[tuple[str, str]]) -> b
         return True
     except Refused as refusal:
         reason = str(refusal)
-    except Exception as error:  # a mutation of somebody else: its fault must not end the stream
+    except Exception as error:  # a plug-in: its fault must not end the stream
         reason = f"raised {type(error).__name__}: {error}"
     skipped[chosen.name, _NUMBER.sub("N", reason)[:80]] += 1
     draft.restore(state)

@@ -74,11 +74,6 @@ class Value:
     def is_float(self) -> bool:
         return self.dtype.is_floating_point
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether the elements lie one after the other, in order."""
-        return self.meta.stride == contiguous_stride(self.meta.shape)
-
     def within(self, other: Value) -> bool:
         """Whether this is the other as far as it matters: nothing is larger, and nothing has become a constant."""
         mine, theirs = self.range, other.range
@@ -128,7 +123,7 @@ _MOST_INTERNED: Final = 100_000
 
 def value(meta: TensorMeta, span: Range) -> Value:
     """The one value of this meta and range; bounds are rounded to the grid."""
-    rounded = _rounded(span, meta.dtype)
+    rounded = _rounded(span)
     key = (meta.shape, meta.dtype, meta.stride, rounded)
     found = _INTERNED.get(key)
     if found is None:
@@ -188,7 +183,7 @@ def _infinity(low: float, high: float) -> str:
     return "both" if below and above else "-inf" if below else "inf"
 
 
-def _rounded(span: Range, dtype: str) -> Range:
+def _rounded(span: Range) -> Range:
     if isinstance(span.low, int) and isinstance(span.high, int):
         return Range(_rounded_int(span.low), _rounded_int(span.high))
     return Range(_nearest(span.low), _nearest(span.high), span.poison, span.kind)

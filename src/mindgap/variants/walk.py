@@ -1,4 +1,4 @@
-"""Walking through arguments, thousands of times a second: plain types are looked at first, and no generator is made.
+"""Walking through arguments, thousands of times a second: plain types are tested first, without generators.
 
 `program.graph` has the same for any mapping; here a node's arguments are lists, tuples, references and literals.
 """
@@ -8,26 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mindgap.program.graph import Argument, Node, Ref
+from mindgap.program.graph import Argument, Node, Ref, references
 
 
 def reads(node: Node) -> list[int]:
     """The ids that a node reads, each once, in order of appearance."""
-    found: dict[int, None] = {}
-    for argument in node.args:
-        _collect(argument, found)
-    for argument in node.kwargs.values():
-        _collect(argument, found)
-    return [int(identity) for identity in found]
-
-
-def _collect(argument: Argument, found: dict[int, None]) -> None:
-    kind = type(argument)
-    if kind is Ref:
-        found[argument] = None
-    elif kind is list or kind is tuple:
-        for item in argument:
-            _collect(item, found)
+    return list(dict.fromkeys(references(node)))
 
 
 def substitute(argument: Argument, change: Callable[[Ref], Any]) -> Any:

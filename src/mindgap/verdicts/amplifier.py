@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import torch
 
-from mindgap.program.graph import leaves
-from mindgap.verdicts.runner import Call, Hook
-
-Run: TypeAlias = Callable[[Hook], dict[str, torch.Tensor]]
+from mindgap.verdicts.floor import real_view, sample
+from mindgap.verdicts.runner import Call, Hook, Run, tensors_in
 
 SAMPLE: Final = 4096
 """Elements of each tensor that are compared."""
@@ -28,7 +25,7 @@ class _Trace:
     def __call__(self, call: Call) -> Any:
         before = [_sample(tensor) for tensor in call.tensors()]
         result = self.hook(call)
-        results = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+        results = tensors_in(result)
         after = [_sample(leaf) for leaf in results]
         unit = max([2.0**-23, *(torch.finfo(leaf.dtype).eps for leaf in results if leaf.is_floating_point())])
         name = f"{call.op} ({call.where})" if call.where else call.op
@@ -55,9 +52,7 @@ def find_amplifier(run: Run, noise: Hook) -> str:
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
-    flat = tensor.detach().reshape(-1)
-    flat = flat[:: max(1, len(flat) // SAMPLE)]
-    return torch.view_as_real(flat).reshape(-1).double() if flat.is_complex() else flat.double()
+    return real_view(sample(tensor.detach(), SAMPLE)).reshape(-1).double()
 
 
 def _moved(plain: torch.Tensor, noisy: torch.Tensor) -> float:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 
 from mindgap.records.tensors import DTYPE_NAMES
@@ -34,7 +35,8 @@ def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, surv
     mismatch = _metadata(name, eager, candidate, known)
     if mismatch is not None:
         return mismatch
-    if known is not None and (known.dtype != DTYPE_NAMES[eager.dtype] or _shape(known, eager) is False):
+    other_shape = known is not None and known.reference is not None and known.reference.shape != eager.shape
+    if known is not None and (known.dtype != DTYPE_NAMES[eager.dtype] or other_shape):
         known = None  # eager ran another instance of the program than the survey did
     if known is not None and survey is not None and known.indices is not None and not known.distrust:
         found = compare_indices(name, eager, candidate, known, survey.value(known.indices.values))
@@ -48,12 +50,8 @@ def compare_output(name: str, eager: torch.Tensor, candidate: torch.Tensor, surv
         against = _Tally(name, eager, candidate, careful).compare()
         wrong = against.conclusion is Conclusion.DIVERGES and against.blame is Blame.CANDIDATE
         if wrong and achieved <= THRESHOLD < (against.ratio or 0.0) / max(1.0, achieved):
-            return replace(against, why="it is ill-conditioned only in the way it is computed")
+            return replace(against, why="the problem is well-conditioned, only one way to compute it is not")
     return found
-
-
-def _shape(known: Surveyed, tensor: torch.Tensor) -> bool | None:
-    return None if known.reference is None else known.reference.shape == tensor.shape
 
 
 def _metadata(name: str, eager: torch.Tensor, candidate: torch.Tensor, known: Surveyed | None) -> Comparison | None:
@@ -235,33 +233,38 @@ class _Tally:
         self.prints.update(chosen.indices.numpy().tobytes())
         self.prints.update(coarse.contiguous().view(torch.uint8).numpy().tobytes())
 
+    @property
+    def _wrong(self) -> int:
+        return self.candidate_wrong + self.eager_wrong + self.both_wrong + self.apart
+
+    @property
+    def _trusted(self) -> bool:
+        """Whether there is a reference that holds."""
+        return self.known is not None and self.known.reference is not None and not self.known.distrust
+
     def _conclude(self) -> Comparison:
-        total = self.eager.numel()
-        known = self.known
-        wrong = self.candidate_wrong + self.eager_wrong + self.both_wrong + self.apart
-        base = Comparison(self.name, Conclusion.AGREES, differing=self.differing, total=total)
+        known, wrong = self.known, self._wrong
         if not self.differing:
-            return base
-        trusted = known is not None and known.reference is not None and not known.distrust
+            return Comparison(self.name, Conclusion.AGREES, total=self.eager.numel())
         if wrong and known is None:
-            return self._filled(base, Conclusion.UNJUDGED, why="there is no reference to judge by")
+            return self._filled(Conclusion.UNJUDGED, why="there is no reference to judge by")
         if known is not None and known.condition > ILL and self._may_be_rounding(known):
             why = f"it is ill-conditioned: rounding alone moves it by {100 * min(known.condition, 10):.0f}%"
             why += f", most of it in {known.amplifier}" if known.amplifier else ""
-            return self._filled(base, Conclusion.UNJUDGED, why=why)
-        if wrong and trusted:
-            return self._filled(base, Conclusion.DIVERGES, blame=self._blame())
+            return self._filled(Conclusion.UNJUDGED, why=why)
+        if wrong and self._trusted:
+            return self._filled(Conclusion.DIVERGES, blame=self._blame())
         if wrong and known is not None and known.spread is None:
-            return self._filled(base, Conclusion.UNJUDGED, why=known.distrust)
+            return self._filled(Conclusion.UNJUDGED, why=known.distrust)
         if wrong and known is not None:
-            return self._filled(base, Conclusion.DIVERGES, blame=Blame.UNCLEAR, why=known.distrust)
+            return self._filled(Conclusion.DIVERGES, blame=Blame.UNCLEAR, why=known.distrust)
         if self.explained:
             rule = max(self.explained, key=lambda name: self.explained[name])
-            return self._filled(base, Conclusion.HAZARD, rule=rule)
+            return self._filled(Conclusion.HAZARD, rule=rule)
         if self.rounded:
             why = "float64 and rounding after each operator give different answers, and both are legal"
-            return self._filled(base, Conclusion.HAZARD, rule=INTERMEDIATE_PRECISION, why=why)
-        return self._filled(base, Conclusion.ROUNDING)
+            return self._filled(Conclusion.HAZARD, rule=INTERMEDIATE_PRECISION, why=why)
+        return self._filled(Conclusion.ROUNDING)
 
     def _may_be_rounding(self, known: Surveyed) -> bool:
         """Whether an ill-conditioned output differs by a part that matters, and in a way that rounding may bring about.
@@ -289,36 +292,34 @@ class _Tally:
 
     def _filled(
         self,
-        base: Comparison,
         conclusion: Conclusion,
         blame: Blame | None = None,
         rule: str | None = None,
         why: str = "",
     ) -> Comparison:
-        wrong = self.candidate_wrong + self.eager_wrong + self.both_wrong + self.apart
+        wrong = self._wrong
         worst = self.worst_bad if wrong else self.worst_rounded
-        judged = self.known is not None
-        has_reference = self.known is not None and self.known.reference is not None and not self.known.distrust
         has_index = worst.ratio >= 0
+        shown = [_show(value) if has_index else "" for value in worst.values]
         return Comparison(
-            output=base.output,
+            output=self.name,
             conclusion=conclusion,
             kind=Kind.SIGNED_ZERO if rule == SIGNED_ZERO else self._kind(wrong),
             blame=blame,
-            ratio=(self.bad if wrong else self.largest) if judged else None,
-            eager_ratio=(self.bad_eager if wrong else self.largest_eager) if has_reference else None,
+            ratio=(self.bad if wrong else self.largest) if self.known is not None else None,
+            eager_ratio=(self.bad_eager if wrong else self.largest_eager) if self._trusted else None,
             apart=self.largest_apart if not wrong else None,
             worst=self._index(worst.index) if has_index else None,
-            candidate_value=_show(worst.values[0]) if has_index else "",
-            eager_value=_show(worst.values[1]) if has_index else "",
-            right_value=_show(worst.values[2]) if has_index else "",
+            candidate_value=shown[0],
+            eager_value=shown[1],
+            right_value=shown[2],
             wrong=wrong,
             explained=self.explained.get(rule, 0) if rule else 0,
-            differing=base.differing,
-            total=base.total,
+            differing=self.differing,
+            total=self.eager.numel(),
             rule=rule,
             why=why,
-            fingerprint=f"{base.output} {self.prints.hexdigest()}" if wrong else "",
+            fingerprint=f"{self.name} {self.prints.hexdigest()}" if wrong else "",
         )
 
     def _kind(self, wrong: int) -> Kind:
@@ -327,13 +328,8 @@ class _Tally:
         return Kind.NONFINITE if wrong and self.nonfinite else Kind.VALUE
 
     def _index(self, flat: int) -> tuple[int, ...]:
-        if self.eager.is_complex():
-            flat //= 2
-        index: list[int] = []
-        for size in reversed(self.eager.shape):
-            index.append(flat % size)
-            flat //= size
-        return tuple(reversed(index))
+        flat //= 2 if self.eager.is_complex() else 1
+        return tuple(int(i) for i in np.unravel_index(flat, tuple(self.eager.shape)))
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:

@@ -37,7 +37,7 @@ class Comparison:
     total: int = 0
     rule: str | None = None
     why: str = ""
-    """What keeps it from being judged, or what a reader should know besides."""
+    """What keeps it from being judged, or what else a reader should know."""
     fingerprint: str = ""
     """The same for platforms that are wrong in the same way."""
 
@@ -47,13 +47,7 @@ class Comparison:
         return f"{self.output}[{', '.join(map(str, self.worst))}]" if self.worst else self.output
 
 
-SEVERITY = (
-    Conclusion.DIVERGES,
-    Conclusion.HAZARD,
-    Conclusion.UNJUDGED,
-    Conclusion.ROUNDING,
-    Conclusion.AGREES,
-)
+SEVERITY = (Conclusion.DIVERGES, Conclusion.HAZARD, Conclusion.UNJUDGED, Conclusion.ROUNDING, Conclusion.AGREES)
 """From what a reader must know to what needs no word."""
 
 

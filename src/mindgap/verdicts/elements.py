@@ -16,7 +16,7 @@ THRESHOLD: Final = 12.0
 2.4, controls below 7, real defects begin at 1e5, a fault of 16 floors must be found (docs/decisions/0003)."""
 
 ILL: Final = 1 / THRESHOLD
-"""Where so many floors are as large as the output itself, in norm, no error can be told from rounding."""
+"""Where THRESHOLD floors are as large as the output, in norm, no error can be told from rounding."""
 
 CHUNK: Final = 1 << 22
 """Elements judged at a time: about 300 MB of temporaries, whatever the size of the output."""
@@ -73,7 +73,7 @@ def largest_deviation(values: torch.Tensor, surveyed: Surveyed) -> float:
 
 
 def signed(tensor: torch.Tensor) -> torch.Tensor:
-    """Unsigned integers that torch can hardly compute with, as the signed ones of their bits; others unchanged."""
+    """Unsigned integers that torch barely supports, as signed ones with the same bits; others unchanged."""
     bits = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}.get(tensor.dtype)
     return tensor if bits is None else tensor.view(bits)
 

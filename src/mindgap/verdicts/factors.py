@@ -7,12 +7,7 @@ from typing import Final
 
 import torch
 
-EPS: Final = {
-    torch.float64: 2.0**-52,
-    torch.float32: 2.0**-23,
-    torch.float16: 2.0**-10,
-    torch.bfloat16: 2.0**-7,
-}
+EPS: Final = {torch.float64: 2.0**-52, torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 """Noise is x (1 +- eps): one to two units in the last place, exactly scaled by powers of two, and harmless to
 zeros, infinities and NaN."""
 
@@ -23,19 +18,19 @@ LARGEST_POOL: Final = 1 << 22
 LEAST_POOL: Final = 1 << 14
 _KEPT_POOL: Final = 1 << 21
 """A larger one is not kept for the next program."""
-_KEPT: Final[dict[int, Pool]] = {}
+_KEPT: Final[dict[int, NoisePool]] = {}
 
 
-def pool_for(seed: int) -> Pool:
-    """A pool to begin with; the same numbers whether it was used before or not."""
+def pool_for(seed: int) -> NoisePool:
+    """A pool for a seed; it gives the same numbers whether it was used before or not."""
     found = _KEPT.get(seed)
     if found is None or found.size > _KEPT_POOL:
         _KEPT.clear()
-        found = _KEPT[seed] = Pool(seed)
+        found = _KEPT[seed] = NoisePool(seed)
     return found
 
 
-class Pool:
+class NoisePool:
     """Random factors 1 +- eps, made once and sliced at random offsets.
 
     What a tensor gets depends on the seed, the calls since the last restart and its own span; not on how large earlier

@@ -31,7 +31,7 @@ class Floor:
         self._real = _computable(real_view(self.plain))
 
     def add(self, noisy: torch.Tensor) -> None:
-        """Take one more run with noise."""
+        """Add one more run with noise."""
         if noisy.shape != self.plain.shape or noisy.dtype != self.plain.dtype:
             self.reshaped = True
             return
@@ -118,7 +118,7 @@ def _computable(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float32) if small else tensor
 
 
-def sample(tensor: torch.Tensor) -> torch.Tensor:
+def sample(tensor: torch.Tensor, most: int = SAMPLE) -> torch.Tensor:
     """Evenly spread elements of a tensor, all of them when it is small."""
     flat = tensor.reshape(-1)
-    return flat[:: max(1, len(flat) // SAMPLE)]
+    return flat[:: max(1, len(flat) // most)]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 from mindgap.verdicts.elements import signed
-from mindgap.verdicts.runner import Call
+from mindgap.verdicts.runner import Call, Hook, Run
 from mindgap.verdicts.unspecified import CALL_RULES, Rule
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
-
-Run: TypeAlias = Callable[[Callable[[Call], Any]], dict[str, torch.Tensor]]
-"""Runs the subject with a hook."""
 
 
 @dataclass
@@ -30,7 +26,7 @@ class Reach:
 
 @dataclass
 class _Scrambled:
-    """A hook that gives other legal results at the calls that fell under a rule."""
+    """A hook that returns other legal results from the calls that fell under a rule."""
 
     rule: Rule
     keys: frozenset[int]
@@ -59,23 +55,20 @@ def find_hazards(
 def find_flushed(run: Run, plain: Mapping[str, torch.Tensor], found: Reach) -> None:
     """Add the elements that change when the processor takes denormal numbers for zero."""
 
-    def flushed(hook: Callable[[Call], Any]) -> dict[str, torch.Tensor]:
-        with _flushing():
+    def flushed(hook: Hook) -> dict[str, torch.Tensor]:
+        torch.set_flush_denormal(True)  # where the processor cannot, nothing changes
+        try:
             return run(hook)
+        finally:
+            torch.set_flush_denormal(False)
 
     _compare(flushed, Call.make, plain, DENORMAL_FLUSH, found)
 
 
-def _compare(
-    run: Run,
-    hook: Callable[[Call], Any],
-    plain: Mapping[str, torch.Tensor],
-    rule_id: str,
-    found: Reach,
-) -> None:
+def _compare(run: Run, hook: Hook, plain: Mapping[str, torch.Tensor], rule_id: str, found: Reach) -> None:
     try:
         outputs = run(hook)
-    except Exception:  # a legal value that the rest of the program cannot take: it reaches everything
+    except Exception:  # a legal value that the rest of the program rejects: it reaches everything
         outputs = {}
     for name, before in plain.items():
         after = outputs.get(name)
@@ -94,13 +87,3 @@ def _changed(before: torch.Tensor, after: torch.Tensor | None) -> torch.Tensor:
     if before.is_floating_point() or before.is_complex():
         changed &= ~(before.isnan() & after.isnan())
     return changed
-
-
-@contextmanager
-def _flushing() -> Iterator[None]:
-    """Denormal numbers count as zero; where the processor cannot, nothing changes."""
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)

@@ -118,7 +118,7 @@ def _missing(item: NamedTensor) -> Comparison:
 
 
 def _extra(item: NamedTensor, survey: Survey | None) -> Comparison:
-    """An output that eager does not have; an input that a platform lists although nothing changed it is none."""
+    """An output that eager does not have; an unchanged input that a platform lists does not count."""
     known = survey.output(item.name) if survey else None
     reference = known.reference if known is not None and item.name.startswith("input:") else None
     if reference is not None and reference.shape == item.tensor.shape:
@@ -137,7 +137,7 @@ def _extra(item: NamedTensor, survey: Survey | None) -> Comparison:
 
 
 def _judge_failure(eager: Outcome, candidate: Outcome) -> tuple[Verdict, str]:
-    """Somebody did not run the program."""
+    """Eager or the candidate did not run the program."""
     name = candidate.platform
     if candidate.ok:
         by = Blame.EAGER if eager.status is Status.CRASH else Blame.CANDIDATE
@@ -194,6 +194,6 @@ def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str]) -> dict[str, 
             old = verdicts[platform]
             verb = "shows" if len(platforms) == 2 else "show"
             note = f"; {others} {verb} the same"
-            note += "" if old.blame is Blame.EAGER else ", which is one witness, not several"
+            note += "" if old.blame is Blame.EAGER else ", which counts as one witness"
             verdicts[platform] = replace(old, group=group, sentence=old.sentence + note)
     return verdicts

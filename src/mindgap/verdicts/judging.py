@@ -1,4 +1,4 @@
-"""Judging a case: the one function that does it, in a worker where the outputs can be mapped."""
+"""Judging a case in a worker, where its outputs can be memory-mapped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from mindgap.errors import MindgapError
 from mindgap.execution.arena import opened
@@ -19,16 +19,17 @@ from mindgap.records.memory import collect_seldom
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Conclusion, Verdict
-from mindgap.verdicts.judge import Judgement, judge
+from mindgap.verdicts.judge import Judgement
 from mindgap.verdicts.related import Relation, judge_related
-from mindgap.verdicts.runner import Subject
-from mindgap.verdicts.steps import STEPS, Step, judge_in_steps
+from mindgap.verdicts.runner import Runnable
+from mindgap.verdicts.steps import STEPS, Step, judge_all, judge_in_steps
 from mindgap.verdicts.survey import Survey
 from mindgap.verdicts.surveyor import Surveyor
 
+NOT_NEEDED: Final = "not needed: every platform gave eager's bits"
 
-@dataclass(frozen=True, slots=True)
-class Comparing:
+
+class Comparing(NamedTuple):
     """A baseline, and the candidates that are compared with it."""
 
     baseline: Outcome
@@ -68,7 +69,7 @@ class Judged:
 
 @stream_task
 def judge_cases(worker: Worker, questions: tuple[Question, ...]) -> Iterator[Judged]:
-    """Each answer is reported when it is there; a question that fails costs only its own verdicts."""
+    """Reports each answer as soon as it is ready; a question that fails costs only its own verdicts."""
     collect_seldom()
     for question in questions:
         try:
@@ -89,7 +90,7 @@ def judged(question: Question, constants: Constants) -> Judged:
         found = judge_in_steps(groups, evidence.survey, question.steps)
     last = evidence.last
     if last is None:
-        return Judged(found, "not needed: every platform gave eager's bits")
+        return Judged(found, NOT_NEEDED)
     if last.problem:
         return Judged(found, f"none: the float64 reference could not be made ({last.problem})")
     return Judged(found, "eager in float64", last.rules, last.runs, last.largest_spread, is_surveyed=True)
@@ -110,7 +111,7 @@ class _Evidence:
         try:
             if self._surveyor is None:
                 case = open_parcel(self._question.case, self._constants)
-                self._surveyor = Surveyor(_subject(case), case.inputs, case.seed, self._plain)
+                self._surveyor = Surveyor(_runnable(case), case.inputs, case.seed, self._plain)
             self.last = self._surveyor.survey(step.runs, not step.is_last, step.reference)
         except Exception as error:
             sys.stderr.write(traceback.format_exc())
@@ -118,7 +119,7 @@ class _Evidence:
         return self.last
 
 
-def _subject(case: Case) -> Subject:
+def _runnable(case: Case) -> Runnable:
     """The program with its constants; the user's own model where it could not be exported."""
     if case.program is not None:
         return case.program, case.constants
@@ -136,12 +137,9 @@ def unjudged(question: Question, reason: str) -> Judged:
 
 
 def ask_judge(pool: Pool, question: Question, host: PlatformSpec = HOST) -> Judged:
-    """The answer to a question; where nobody gave other bits than the baseline, no worker is needed."""
+    """The answer to a question; no worker is needed where every platform gave the baseline's bits."""
     if not any(differs(group.baseline, c) for group in question.groups for c in group.candidates):
-        found: dict[str, Judgement] = {}
-        for group in question.groups:
-            found |= judge(group.baseline, group.candidates, None)
-        return Judged(found, "not needed: every platform gave eager's bits")
+        return Judged(judge_all(question.groups, None), NOT_NEEDED)
     answers: list[Judged] = []
     death = pool.ask(host, judge_cases, (_by_file(question),), on_item=answers.append)
     if answers:
@@ -152,9 +150,11 @@ def ask_judge(pool: Pool, question: Question, host: PlatformSpec = HOST) -> Judg
 
 def _by_file(question: Question) -> Question:
     """The question as it travels: outputs stay in their files."""
-    groups = [(replace(g.baseline, outputs=()), tuple(replace(c, outputs=()) for c in g.candidates))
-              for g in question.groups]  # fmt: skip
-    return replace(question, groups=tuple(Comparing(*group) for group in groups))
+    groups = [
+        Comparing(replace(base, outputs=()), tuple(replace(c, outputs=()) for c in others))
+        for base, others in question.groups
+    ]
+    return replace(question, groups=tuple(groups))
 
 
 def differs(baseline: Outcome, candidate: Outcome) -> bool:

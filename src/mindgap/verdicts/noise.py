@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Final
 import torch
 
 from mindgap.program import ops
-from mindgap.program.graph import Node, leaves, map_leaves
+from mindgap.program.graph import Node, map_leaves
 from mindgap.program.operators import Rounding, Terms, traits
 from mindgap.verdicts.elements import THRESHOLD
-from mindgap.verdicts.factors import EPS, LARGEST_POOL, Pool
-from mindgap.verdicts.runner import Call
+from mindgap.verdicts.factors import EPS, LARGEST_POOL, NoisePool
+from mindgap.verdicts.runner import Call, tensors_in
 
 LENGTH_PER_ULP: Final = 64
 """A sum of n terms gets max(1, sqrt(n / 64)) times the noise: sequential float32 sums err by sqrt(n / 3) units,
@@ -104,7 +104,7 @@ def _signature(values: Sequence[Any]) -> tuple[Any, ...]:
 class Noise:
     """A hook that adds one random rounding error per floating operator, and one before those that round inside."""
 
-    pool: Pool
+    pool: NoisePool
     exact: dict[int, list[torch.Tensor | None]] = field(default_factory=dict)
     """By call: where its results are known to be exact, and so get no noise."""
     plans: dict[int, _Plan] = field(default_factory=dict)
@@ -165,9 +165,8 @@ class Noise:
         if isinstance(result, torch.Tensor):
             pool.perturb_(result, amplitude)
         else:
-            for _, leaf in leaves(result):
-                if isinstance(leaf, torch.Tensor):
-                    pool.perturb_(leaf, amplitude)
+            for tensor in tensors_in(result):
+                pool.perturb_(tensor, amplitude)
         return result
 
     def _inside(self, call: Call, plan: _Plan) -> Any:
@@ -220,8 +219,7 @@ class Noise:
             if plan.inplace or not (plan.may_alias and _is_argument(result, call)):
                 self.pool.perturb_(result, plan.amplitude)
             return
-        tensors = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
-        for position, tensor in enumerate(tensors or (call.mutated() if plan.inplace else [])):
+        for position, tensor in enumerate(tensors_in(result) or (call.mutated() if plan.inplace else [])):
             if not plan.inplace and _is_argument(tensor, call):
                 continue
             mask = masks[position] if masks is not None and position < len(masks) else None

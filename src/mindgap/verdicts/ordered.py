@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 
 import torch
 
@@ -28,7 +29,8 @@ def compare_indices(
         return None
     if total > LARGEST or values.reference.is_complex() or known.reference.shape != eager.shape:
         return None
-    rows, spread = _rows(values.reference, indices), _spread_rows(values, indices)
+    rows = _rows(values.reference, indices)
+    spread = None if values.spread is None else _rows(values.spread, indices)
     chosen = [_index_rows(t, indices, len(rows)) for t in (eager, candidate, known.reference)]
     if any(index is None for index in chosen):
         return None
@@ -108,15 +110,11 @@ def _rows(values: torch.Tensor, indices: Indices) -> torch.Tensor:
     """The values with the dimension that indices count along as the last one of two."""
     wide = values.to(torch.float64)
     if indices.planes:
-        return wide.reshape(-1, _count(wide.shape[-indices.planes :]))
+        return wide.reshape(-1, math.prod(wide.shape[-indices.planes :]))
     if indices.axis is None or not wide.dim():
         return wide.reshape(1, -1)
     moved = wide.movedim(indices.axis, -1)
     return moved.reshape(-1, moved.shape[-1])
-
-
-def _spread_rows(values: Surveyed, indices: Indices) -> torch.Tensor | None:
-    return None if values.spread is None else _rows(values.spread, indices)
 
 
 def _index_rows(index: torch.Tensor, indices: Indices, rows: int) -> torch.Tensor | None:
@@ -130,7 +128,3 @@ def _index_rows(index: torch.Tensor, indices: Indices, rows: int) -> torch.Tenso
         return whole.reshape(rows, 1)
     moved = whole.movedim(indices.axis, -1)
     return moved.reshape(rows, -1)
-
-
-def _count(shape: torch.Size) -> int:
-    return int(torch.Size(shape).numel())

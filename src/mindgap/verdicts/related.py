@@ -95,8 +95,7 @@ def _in_words(verdict: Verdict) -> Verdict:
     """The judge speaks of eager; here it is the same platform on the other program."""
     if verdict.conclusion is not Conclusion.DIVERGES:
         return verdict
-    size = (
-        "" if verdict.error_over_bound is None else f" by {verdict.error_over_bound:.2g} times what rounding explains"
-    )
+    ratio = verdict.error_over_bound
+    size = "" if ratio is None else f" by {ratio:.2g} noise floors"
     text = f"contradicts itself at {verdict.worst}{size}: two programs that must agree, and do in float64, differ"
     return replace(verdict, sentence=text)

@@ -1,4 +1,4 @@
-"""Running a program or a callable with every operator call in our hands."""
+"""Running a program or a callable with a hook around every operator call."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import contextlib
 import copy
 import functools
 import math
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mindgap.program import ops
-from mindgap.program.build import plain
+from mindgap.program.build import named_results
 from mindgap.program.convert import changed_inputs
 from mindgap.program.graph import Node, Program, Tensors, leaves, map_leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.operators import base_name
-from mindgap.program.precision import WIDER, in_float64, widen
+from mindgap.program.precision import in_float64, widen, widen_any
+from mindgap.program.state import ModuleState, seed_python
 from mindgap.records.tensors import TensorMeta, same_bits
 from mindgap.verdicts.traps import divides, safe_arguments
 
-Subject: TypeAlias = "tuple[Program, Tensors] | Callable[..., Any]"
+Runnable: TypeAlias = "tuple[Program, Tensors] | Callable[..., Any]"
 """A program with its constants, or the user's own function or module."""
 
 
@@ -41,7 +40,7 @@ class Call:
     args: list[Any]
     kwargs: dict[str, Any]
     key: int
-    """Names the same call in another run of the same subject."""
+    """Identifies the same call in another run of the same model."""
     where: str = ""
     note: Any = None
     """What a rule saw before the call and needs after it."""
@@ -73,33 +72,35 @@ class Call:
 
     def tensors(self) -> list[torch.Tensor]:
         """Every tensor among the arguments."""
-        flat = [leaf for _, leaf in leaves([*self.args, *self.kwargs.values()])]
-        return [leaf for leaf in flat if isinstance(leaf, torch.Tensor)]
+        return tensors_in([self.args, self.kwargs])
 
     def mutated(self) -> list[torch.Tensor]:
         """The tensors that the call writes to."""
         if not self.is_operator:
             return []
-        found = [self.argument(position, name) for position, name in ops.mutated_arguments(self.op)]
-        return [leaf for _, leaf in leaves(found) if isinstance(leaf, torch.Tensor)]
+        return tensors_in([self.argument(position, name) for position, name in ops.mutated_arguments(self.op)])
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Every tensor of nested arguments or results."""
+    return [leaf for _, leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 Hook: TypeAlias = Callable[[Call], Any]
-"""Makes a call in its own way and returns what the rest of the run shall see.
+"""Makes a call its own way and returns what the rest of the run sees.
 
-One that leaves most operators as they are may say so, and they cost nothing then: `wants(node)` tells whether it has to
-make the call of a node, `keys` names single calls that it needs besides. `quick(key, function, args, kwargs)` may make
-a call without the record of it, or return NotImplemented.
+A hook that leaves most operators alone can say so, and those cost nothing: `wants(node)` tells whether it handles the
+call of a node, `keys` lists single calls that it needs as well. `quick(key, function, args, kwargs)` may make a call
+without building a `Call`, or return NotImplemented.
 """
 
 
-def make(call: Call) -> Any:
-    """The call as it is."""
-    return call.make()
+Run: TypeAlias = Callable[[Hook], dict[str, torch.Tensor]]
+"""Runs a model with a hook; its outputs by name."""
 
 
-class Runner(ABC):
-    """A subject with its inputs, ready to run again and again from the same state."""
+class HookedRunner(ABC):
+    """A model with its inputs; every run starts from the same state."""
 
     def __init__(self, inputs: Inputs, seed: int) -> None:
         self.inputs = inputs
@@ -108,7 +109,7 @@ class Runner(ABC):
     def run(self, hook: Hook, wide: bool = False) -> dict[str, torch.Tensor]:
         """Outputs by name, then every input that may have changed as `input:NAME`.
 
-        With `wide`, the subject itself runs in float64.
+        With `wide`, the model runs in float64.
         """
         tensors = self.inputs.copies()
         if wide:
@@ -128,14 +129,14 @@ class Runner(ABC):
 
     @abstractmethod
     def writes(self, position: int, before: torch.Tensor, after: torch.Tensor) -> bool:
-        """Whether the subject may write to this input, or did."""
+        """Whether the model may write to this input, or did."""
 
     @abstractmethod
     def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
-        """The subject's result for these tensors, every operator call made by the hook."""
+        """What the model returns for these tensors, every operator call made by the hook."""
 
 
-class ProgramRunner(Runner):
+class ProgramRunner(HookedRunner):
     """Runs a program operator by operator."""
 
     def __init__(self, program: Program, constants: Tensors, inputs: Inputs, seed: int) -> None:
@@ -185,7 +186,7 @@ class ProgramRunner(Runner):
         return self._wanted[wants] | getattr(hook, "keys", frozenset())
 
 
-class CallableRunner(Runner):
+class CallableRunner(HookedRunner):
     """Runs the user's own function or module; a dispatch mode sees its operator calls."""
 
     def __init__(self, function: Callable[..., Any], inputs: Inputs, seed: int) -> None:
@@ -202,12 +203,15 @@ class CallableRunner(Runner):
         return not same_bits(before, after)
 
     def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
-        random.seed(self.seed)
-        np.random.seed(self.seed % 2**32)
+        seed_python(self.seed)
         function = self._wide if wide else self._function
         args, kwargs = self.inputs.call(tensors)
-        with _restored(function), _Dispatch(hook, wide):
-            return function(*args, **kwargs)
+        state = ModuleState(function)
+        try:
+            with _Dispatch(hook, wide):
+                return function(*args, **kwargs)
+        finally:
+            state.restore()
 
 
 class _Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -230,38 +234,33 @@ class _Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._hook(call) if name else call.make()
 
 
-def widened(call: Call) -> Call:
-    """The same call with floating tensors and dtype arguments in float64, but for tensors it writes to."""
+def widened(call: Call, copies: bool = False) -> Call:
+    """The same call in float64; tensors that it writes to stay as they are, or become copies."""
     written = {id(tensor) for tensor in call.mutated()}
 
     def change(leaf: Any) -> Any:
-        if isinstance(leaf, torch.dtype):
-            return WIDER.get(leaf, leaf)
-        return widen(leaf) if isinstance(leaf, torch.Tensor) and id(leaf) not in written else leaf
+        if id(leaf) not in written:
+            return widen_any(leaf)
+        if not copies:
+            return leaf
+        wide = widen(leaf)
+        return leaf.clone() if wide is leaf else wide
 
-    args = [map_leaves(argument, change) for argument in call.args]
-    kwargs = {key: map_leaves(argument, change) for key, argument in call.kwargs.items()}
-    return replace(call, args=args, kwargs=kwargs)
+    return replace(call, args=map_leaves(call.args, change), kwargs=map_leaves(call.kwargs, change))
 
 
-def runner_of(subject: Subject, inputs: Inputs, seed: int) -> Runner:
-    """The runner that fits the subject."""
-    if isinstance(subject, tuple):
-        return ProgramRunner(*subject, inputs, seed)
-    return CallableRunner(subject, inputs, seed)
+def runner_of(model: Runnable, inputs: Inputs, seed: int) -> HookedRunner:
+    """The runner for this kind of model."""
+    if isinstance(model, tuple):
+        return ProgramRunner(*model, inputs, seed)
+    return CallableRunner(model, inputs, seed)
 
 
 def named(result: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Outputs by the path that platforms give them; numbers become 0-dim tensors."""
-    for path, leaf in leaves(plain(result)):
-        if isinstance(leaf, np.ndarray | np.generic):
-            leaf = torch.from_numpy(np.array(leaf))
-        if isinstance(leaf, bool | int | float | complex):
-            exact = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
-            kind = next(dtype for cls, dtype in exact.items() if isinstance(leaf, cls))
-            leaf = torch.tensor(leaf, dtype=kind)
+    """Outputs by the path that platforms give them."""
+    for name, leaf in named_results(result):
         if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
-            yield path or "output", compact(leaf)
+            yield name, compact(leaf)
 
 
 def compact(tensor: torch.Tensor) -> torch.Tensor:
@@ -280,21 +279,6 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
-
-
-@contextlib.contextmanager
-def _restored(function: Any) -> Iterator[None]:
-    """Buffers of a module get their values back, so that each run starts from the same state."""
-    if not isinstance(function, torch.nn.Module):
-        yield
-        return
-    saved = [(buffer, buffer.detach().clone()) for buffer in function.buffers()]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for buffer, values in saved:
-                buffer.copy_(values)
 
 
 @dataclass

@@ -77,7 +77,7 @@ def _divergence(found: Comparison, platform: str) -> str:
 
 
 def _how_far(found: Comparison, platform: str) -> str:
-    """The numbers that decide: of whoever is blamed."""
+    """How far the side that is blamed is off."""
     ours, eagers = found.ratio or 0.0, found.eager_ratio or 0.0
     if found.blame is Blame.BOTH:
         if math.isinf(ours) and math.isinf(eagers):
@@ -89,7 +89,7 @@ def _how_far(found: Comparison, platform: str) -> str:
 
 
 def _floors(ratio: float) -> str:
-    return "not even near" if math.isinf(ratio) else f"{times(ratio)} noise floors off"
+    return "far off" if math.isinf(ratio) else f"{times(ratio)} noise floors off"
 
 
 def _who(found: Comparison, platform: str) -> str:
@@ -117,9 +117,8 @@ def accepts(eager: Outcome, candidate: Outcome) -> str:
     if eager.status is Status.CRASH:
         died = _first_line(eager.message) or "the process died"
         return f"{candidate.platform} returns a result where eager crashes ({died}); a crash is never right"
-    return (
-        f"{candidate.platform} returns a result where eager refuses ({_first_line(eager.message)}); the check is lost"
-    )
+    said = _first_line(eager.message)
+    return f"{candidate.platform} returns a result where eager refuses ({said}); the check is missing"
 
 
 def refuses(candidate: Outcome) -> str:

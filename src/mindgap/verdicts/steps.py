@@ -1,17 +1,17 @@
 """As much evidence as a verdict needs, and no more.
 
-More noise runs only widen what rounding explains (a decision that only a later run flips aside). So a candidate that is
-found right with few stays right with many, and only what still looks wrong is worth the next step:
+More noise runs only widen what rounding explains, except for a decision that only a later run flips. So a candidate
+that is right after few runs stays right after many, and only what still looks wrong is worth the next step:
 
-    nothing  whoever is within a few last bits of eager rounds
+    nothing  a few last bits away from eager is rounding
     0 runs   float64 alone: everything within a few last bits of it is rounding
     1 run    a first noise floor: nearly everything that rounding explains is within it
     2 runs   and nearly all of the rest
     4 runs   the noise floor, hazards, ill-conditioning
     8 runs   a floor that holds for single elements: the only one that a defect is reported from
 
-Float64 decides who is wrong. Where noise alone moves eager as far as the candidate is away from it, nobody is, and a
-campaign does not ask for it (`BRIEF`); for a person who looks at one model it is worth its time (`STEPS`).
+Float64 decides who is wrong. Where noise alone moves eager as far as the candidate is off, nobody is wrong, and a
+campaign skips the float64 run (`BRIEF`); for a person who looks at one model it is worth the time (`STEPS`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mindgap.verdicts.survey import THOROUGH, Survey
 from mindgap.verdicts.unspecified.precision import SIGNED_ZERO
 
 ALL_RUNS: Final = 8
-"""Noise runs of the last step (docs/decisions/0003)."""
+"""Noise runs of the last step: 4 are enough for norms, 8 for single elements (docs/decisions/0003)."""
 
 
 class Step(NamedTuple):
@@ -59,23 +59,23 @@ def judge_in_steps(
     """One judgement per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
     judged: dict[str, Judgement] = {}
     if not any(disagree(base, other) for base, others in groups for other in others):
-        return _judged(groups, None)
+        return judge_all(groups, None)
     for step in steps:
         if step == BRIEF[0]:
             if all(map(_in_the_last_bits, groups)):
-                judged = _judged(groups, None)
+                judged = judge_all(groups, None)
                 if all(map(_is_near, judged.values())):
                     break
             continue
         survey = survey_with(step)
-        judged = _judged(groups, survey)
+        judged = judge_all(groups, survey)
         if survey is None or survey.problem or all(_settled(found, step) for found in judged.values()):
             break
     return judged
 
 
 def _in_the_last_bits(group: Group) -> bool:
-    """Whether all gave the same outputs up to a few last bits, seen at a glance: most that differ, differ by more."""
+    """A quick check whether all outputs agree up to a few last bits: most that differ, differ by more."""
     base, others = group
     if not base.ok:
         return True
@@ -102,7 +102,8 @@ def disagree(base: Outcome, other: Outcome) -> bool:
     return base.ok and other.ok and not same_outputs(base.outputs, other.outputs)
 
 
-def _judged(groups: Sequence[Group], survey: Survey | None) -> dict[str, Judgement]:
+def judge_all(groups: Sequence[Group], survey: Survey | None) -> dict[str, Judgement]:
+    """One judgement per candidate, by platform name, with the evidence of one survey."""
     judged: dict[str, Judgement] = {}
     for base, others in groups:
         judged |= judge(base, others, survey)

@@ -24,7 +24,7 @@ class Indices:
     axis: int | None
     """The dimension that the indices count along; None is the flattened tensor."""
     planes: int = 0
-    """Indices in pooling count through the last so many dimensions."""
+    """How many of the last dimensions the indices of a pooling count through."""
     distinct: bool = False
     """No index may appear twice: sort and topk."""
     operator: str = ""

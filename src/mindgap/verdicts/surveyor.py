@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -17,22 +17,15 @@ from mindgap.verdicts.factors import pool_for
 from mindgap.verdicts.floor import Floor
 from mindgap.verdicts.hazards import Reach, find_flushed, find_hazards
 from mindgap.verdicts.noise import Noise
+from mindgap.verdicts.observer import CallObserver
 from mindgap.verdicts.reference import Careful, Stepwise, Wide
-from mindgap.verdicts.runner import Call, Capture, Hook, Subject, runner_of
+from mindgap.verdicts.runner import Call, Capture, Hook, Runnable, runner_of
+from mindgap.verdicts.steps import ALL_RUNS
 from mindgap.verdicts.survey import RESHAPED, THOROUGH, Indices, Survey, Surveyed
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
-from mindgap.verdicts.watch import Watch
-
-__all__ = ["RUNS", "Survey", "survey"]
-
-RUNS: Final = 8
-"""Monte-Carlo runs: 4 are enough for norms, 8 for single elements (docs/decisions/0003)."""
-
-NOT_ASKED: Final = "float64 was not asked for"
-"""Why a survey without it has no reference."""
 
 SUSPICIOUS: Final = 4.0
-"""Eager this many floors away from float64: time to ask what rounding each step gives."""
+"""Eager this many floors away from float64: worth asking what rounding after each step gives."""
 
 FLUSH_ELEMENTS: Final = 1 << 16
 """Programs with fewer elements in all results are also run with denormals flushed; others only when they show
@@ -41,18 +34,18 @@ denormal numbers."""
 Outputs = dict[str, torch.Tensor]
 
 
-def survey(subject: Subject, inputs: Inputs, seed: int = 0, runs: int = RUNS) -> Survey:
+def survey(model: Runnable, inputs: Inputs, seed: int = 0, runs: int = ALL_RUNS) -> Survey:
     """The float64 reference, the noise floor and the hazards of a program on these inputs."""
-    return Surveyor(subject, inputs, seed).survey(runs)
+    return Surveyor(model, inputs, seed).survey(runs)
 
 
 class Surveyor:
-    """One survey under way: asked for more noise runs, it makes those that are missing and nothing twice."""
+    """One survey in progress: asked for more noise runs, it makes only those that are missing."""
 
-    def __init__(self, subject: Subject, inputs: Inputs, seed: int = 0, plain: Outputs | None = None) -> None:
-        """`plain` is what eager of this machine gave: a first glance then needs no run of its own without noise."""
-        self.runner = runner_of(subject, inputs, seed)
-        self.watch = Watch()
+    def __init__(self, model: Runnable, inputs: Inputs, seed: int = 0, plain: Outputs | None = None) -> None:
+        """`plain` is what eager gave on this machine: then the first step needs no run without noise of its own."""
+        self.runner = runner_of(model, inputs, seed)
+        self.observer = CallObserver()
         self.problem = ""
         self.pool = pool_for(seed)
         self.runs = 0
@@ -64,16 +57,16 @@ class Surveyor:
             self._look()
 
     def _look(self) -> None:
-        """The run without noise, watched; only once."""
+        """The run without noise, observed; only once."""
         if self._watched:
             return
         self._watched = True
         try:
-            plain = self.runner.run(self.watch)
+            plain = self.runner.run(self.observer)
         except Exception as error:  # the program itself refuses: there is nothing to survey
             self.problem = f"{type(error).__name__}: {error}"
             return
-        self.indices = self.watch.indices(plain)
+        self.indices = self.observer.indices(plain)
         self.wanted = frozenset(key for key, _ in self.indices.values())
         if self.wanted or not self._began_with(plain):
             self._begin(plain)
@@ -85,10 +78,10 @@ class Surveyor:
     def _begin(self, plain: Outputs) -> None:
         self.outputs = list(plain)
         self.plain = self.run(Call.make) if self.wanted else plain
-        self._loose = _Floors(self, {})
+        self._loose = _Floors(self, Noise(self.pool), self.plain)
 
     def survey(self, runs: int, more: bool = False, reference: bool = True) -> Survey:
-        """What is known after so many noise runs; with `more`, another call may ask for more of them.
+        """What is known after `runs` noise runs; with `more`, another call may ask for more of them.
 
         Without `reference`, float64 is left out. With few runs hazards and amplifiers are not looked for: they matter
         only where rounding does not explain it.
@@ -98,7 +91,7 @@ class Surveyor:
         if self.problem:
             return Survey(problem=self.problem)
         self.runs = runs
-        outputs, problem = self.reference if reference else ({}, NOT_ASKED)
+        outputs, problem = self.reference if reference else ({}, "there was no float64 run")
         floors = self._loose.after(runs)
         if runs and any(floor.moved or floor.condition > ILL / 4 for floor in floors.values()):
             self._look()
@@ -118,27 +111,26 @@ class Surveyor:
 
     def concluded(self, found: dict[str, Surveyed]) -> Survey:
         values = tuple(item for name, item in found.items() if name not in self.outputs)
-        rules = {rule: next(iter(calls.values())) for rule, calls in self.watch.matched.items()}
+        rules = {rule: next(iter(calls.values())) for rule, calls in self.observer.matched.items()}
         if any(DENORMAL_FLUSH in item.hazards for item in found.values()):
             rules[DENORMAL_FLUSH] = "denormal numbers"
-        outputs_found = tuple(found[name] for name in self.outputs)
-        return Survey(outputs_found, values, rules, self.runs)
+        return Survey(tuple(found[name] for name in self.outputs), values, rules, self.runs)
 
     def run(self, hook: Hook, wide: bool = False) -> Outputs:
         capture = Capture(hook, self.wanted)
         outputs = self.runner.run(capture, wide)
-        return {**outputs, **{f"values:{key}": value.contiguous() for key, value in capture.values.items()}}
+        return outputs | {f"values:{key}": value.contiguous() for key, value in capture.values.items()}
 
     @cached_property
     def reference(self) -> tuple[Outputs, str]:
         try:
-            return self.run(Wide(self.watch.drawn), wide=True), ""
+            return self.run(Wide(self.observer.drawn), wide=True), ""
         except Exception as error:  # not every operator has a float64 kernel
             return {}, f"the float64 run failed: {type(error).__name__}: {error}"
 
     @cached_property
     def stepwise(self) -> tuple[Outputs, Stepwise]:
-        hook = Stepwise(self.watch.drawn)
+        hook = Stepwise(self.observer.drawn)
         try:
             return self.run(hook), hook
         except Exception:  # then the reference stands alone
@@ -147,13 +139,13 @@ class Surveyor:
     @cached_property
     def _strict(self) -> _Floors:
         """Without noise where a result is known to be exact."""
-        return _Floors(self, self.stepwise[1].exact)
+        return _Floors(self, Noise(self.pool, self.stepwise[1].exact), self.plain)
 
     @cached_property
     def hazards(self) -> Reach:
-        found = find_hazards(self.run, self.plain, self.watch.matched, self.runner.seed)
+        found = find_hazards(self.run, self.plain, self.observer.matched, self.runner.seed)
         elements = self.runner.elements()
-        small = (self.watch.elements if elements is None else elements) < FLUSH_ELEMENTS
+        small = (self.observer.elements if elements is None else elements) < FLUSH_ELEMENTS
         if small or any(map(_has_denormals, self.plain.values())):
             find_flushed(self.run, self.plain, found)
         return found
@@ -167,7 +159,6 @@ class Surveyor:
             distrust, reference = "the float64 run gives another shape", None
         elif floor.reshaped:
             distrust = RESHAPED
-        condition = floor.condition
         return Surveyed(
             name,
             DTYPE_NAMES[plain.dtype],
@@ -176,7 +167,7 @@ class Surveyor:
             flips=floor.flips,
             indices=self.indices[name][1] if name in self.indices else None,
             distrust=distrust,
-            condition=condition,
+            condition=floor.condition,
         )
 
     def is_suspicious(self, item: Surveyed) -> bool:
@@ -189,12 +180,12 @@ class Surveyor:
         """Where an output is ill-conditioned, ask whether the problem is, or only the way it is computed."""
         ill = [name for name, item in found.items() if item.condition > ILL and item.reference is not None]
         rounded, stepwise = self.stepwise if ill else ({}, None)
-        floors = {name: Floor(rounded[name]) for name in ill if name in rounded}
-        if not floors or stepwise is None:
+        plain = {name: rounded[name] for name in ill if name in rounded}
+        if not plain or stepwise is None:
             return found
         # Its own record of what is exact: noise must not change the one that it is read from.
-        hook = Careful(Noise(self.pool, stepwise.exact), Stepwise(self.watch.drawn))
-        _add_runs(self, hook, floors, range(runs))
+        hook = Careful(Noise(self.pool, stepwise.exact), Stepwise(self.observer.drawn))
+        floors = _Floors(self, hook, plain).after(runs)
         calm = {name: floor for name, floor in floors.items() if floor.condition <= ILL and not floor.moved}
         return {
             name: replace(item, careful=calm[name].smooth()) if name in calm else item for name, item in found.items()
@@ -210,33 +201,30 @@ class Surveyor:
 
 
 class _Floors:
-    """The floor of each output, one noise run after the other."""
+    """The noise floor of each output, one noise run after the other."""
 
-    def __init__(self, surveyor: Surveyor, exact: dict[int, list[torch.Tensor | None]]) -> None:
+    def __init__(self, surveyor: Surveyor, noise: Hook, plain: Outputs) -> None:
         self._surveyor = surveyor
-        self._noise = Noise(surveyor.pool, exact)
-        self._floors = {name: Floor(tensor) for name, tensor in surveyor.plain.items()}
+        self._noise = noise
+        self._floors = {name: Floor(tensor) for name, tensor in plain.items()}
         self._made = 0
 
     def after(self, runs: int) -> dict[str, Floor]:
-        _add_runs(self._surveyor, self._noise, self._floors, range(self._made, runs))
+        """The floors after `runs` runs; the n-th run always gets the same noise."""
+        surveyor = self._surveyor
+        for number in range(self._made, runs):
+            surveyor.pool.restart(surveyor.runner.seed * 7919 + number)
+            try:
+                outputs = surveyor.run(self._noise)
+            except Exception:  # noise led to a value that the program refuses
+                outputs = {}
+            for name, floor in self._floors.items():
+                if name in outputs:
+                    floor.add(outputs[name])
+                else:
+                    floor.reshaped = True
         self._made = max(self._made, runs)
         return self._floors
-
-
-def _add_runs(surveyor: Surveyor, noise: Hook, floors: Mapping[str, Floor], numbers: Iterable[int]) -> None:
-    """Run with noise and take what each output gave; the same number gives the same noise."""
-    for number in numbers:
-        surveyor.pool.restart(surveyor.runner.seed * 7919 + number)
-        try:
-            outputs = surveyor.run(noise)
-        except Exception:  # noise led to a value that the program refuses
-            outputs = {}
-        for name, floor in floors.items():
-            if name in outputs:
-                floor.add(outputs[name])
-            else:
-                floor.reshaped = True
 
 
 def _with_stepwise(item: Surveyed, stepwise: torch.Tensor | None) -> Surveyed:

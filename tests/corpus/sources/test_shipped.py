@@ -16,9 +16,9 @@ from mindgap.errors import ModelError
 from mindgap.program import codec
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
-from mindgap.program.validate import check_operators
 from mindgap.records.source import Source
 from mindgap.records.tensors import NamedTensor
+from tests.program.validating import check_operators
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts"))

@@ -13,6 +13,8 @@ import torch
 from mindgap.platforms.base import StageClock
 from mindgap.platforms.exported import Export, by_placeholder, export, quiet
 from mindgap.platforms.ladder import Rung
+from mindgap.platforms.messages import MessageRules
+from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage
 from mindgap.records.tensors import DTYPES
@@ -37,6 +39,11 @@ def to_onnx(model, inputs):
     return torch.onnx.export(exported, dynamo=True, verbose=False).model_proto
 """
 """Source for scripts."""
+
+EXPORTER: Final = TORCH + MessageRules(
+    rewrites=((r"^<class '[\w.]+'>: ", ""),), noise=(r"⬆", r"⬇", r"#"), telling=(r"no onnx function",)
+)
+"""How torch's exporter words its errors: what every runtime needs that reads an exported ONNX model."""
 
 PROTOBUF_LIMIT_BYTES: Final = 1_800_000_000
 """A model above 2 GB cannot be one message: its weights go to a file (some room is left for the graph)."""

@@ -12,8 +12,10 @@ import torch
 from mindgap.platforms.base import Platform, Prepared, Profile, StageClock, status_of, thread_knobs, threads_of
 from mindgap.platforms.exported import ExportedRun, from_bits, to_numpy
 from mindgap.platforms.ladder import Knob, Ladder, Rung
+from mindgap.platforms.messages import MessageRules
 from mindgap.platforms.onnx.export import (
     ELEMENT_TYPES,
+    EXPORTER,
     INSTALL,
     PACKAGES,
     REFERENCE,
@@ -23,8 +25,7 @@ from mindgap.platforms.onnx.export import (
     export_onnx,
     require_exporter,
 )
-from mindgap.platforms.onnx.messages import ONNXRUNTIME
-from mindgap.platforms.probing import guarded, working
+from mindgap.platforms.probing import guarded, is_two, working
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
@@ -36,11 +37,13 @@ _LEVELS: Final = {
 }  # fmt: skip
 """Levels of graph optimisation with ONNX Runtime's own names, from none to all."""
 
+_MESSAGES: Final = EXPORTER + MessageRules(
+    rewrites=((r"\[ONNXRuntimeError\] : \d+ : (\w+) : ", r"\1: "),),
+    telling=(r"could not find an implementation", r"type error: type"),
+)
+
 _UNOPTIMISED: Final = Knob(
-    "graph optimisations off",
-    {"optimisation": "none"},
-    "optimiser",
-    "onnxruntime runs without graph optimisations",
+    "graph optimisations off", {"optimisation": "none"}, "optimiser", "onnxruntime runs without graph optimisations"
 )
 
 
@@ -59,14 +62,14 @@ class OnnxRuntime(Platform):
         "providers": "execution providers in order (CPUExecutionProvider)",
     }
     packages = (*PACKAGES, "onnxruntime")
-    message_rules = ONNXRUNTIME
+    message_rules = _MESSAGES
 
     def probe(self) -> Probe:
         def ask() -> Probe:
             import onnxruntime
 
             require_exporter()
-            providers = ", ".join(self.providers)
+            providers = ", ".join(_providers(self.spec))
             return Probe(True, onnxruntime.__version__, providers, working(ELEMENT_TYPES, self.adds))
 
         return guarded(ask)
@@ -82,10 +85,6 @@ class OnnxRuntime(Platform):
 
         return ExportedRun(case, model.export, infer, model)
 
-    @property
-    def providers(self) -> list[str]:
-        return _providers(self.spec)
-
     def session(self, source: str | bytes) -> Any:
         """A session for a model, given as a path or as bytes."""
         import onnxruntime
@@ -95,13 +94,13 @@ class OnnxRuntime(Platform):
         options.intra_op_num_threads = threads_of(self.spec)
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        return onnxruntime.InferenceSession(source, options, providers=self.providers)
+        return onnxruntime.InferenceSession(source, options, providers=_providers(self.spec))
 
     def adds(self, dtype: str) -> bool:
         """Whether 1 + 1 is right with this element type."""
         one = torch.ones(2, dtype=DTYPES[dtype])
         (total,) = _run(self.session(add_model(dtype).SerializeToString()), {"x": one})
-        return bool((total.to(torch.complex128) == (1 if dtype == "bool" else 2)).all())
+        return is_two(total, dtype)
 
     def status_of(self, error: Exception, stage: Stage) -> Status:
         """Its exceptions share no base class, and it calls a missing kernel an invalid graph."""

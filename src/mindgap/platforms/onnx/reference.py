@@ -13,6 +13,7 @@ from mindgap.platforms.exported import ExportedRun, from_bits, quiet, to_numpy
 from mindgap.platforms.messages import first_cause
 from mindgap.platforms.onnx.export import (
     ELEMENT_TYPES,
+    EXPORTER,
     INSTALL,
     PACKAGES,
     TO_ONNX,
@@ -20,8 +21,7 @@ from mindgap.platforms.onnx.export import (
     export_onnx,
     require_exporter,
 )
-from mindgap.platforms.onnx.messages import EXPORTER
-from mindgap.platforms.probing import guarded, working
+from mindgap.platforms.probing import guarded, is_two, working
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
@@ -113,10 +113,8 @@ def _fetched(array: Any) -> torch.Tensor:
 
 
 def _adds(dtype: str) -> bool:
-    """Whether 1 + 1 is right with this element type."""
     from onnx.reference import ReferenceEvaluator
 
     one = torch.ones(2, dtype=torch.float32).to(DTYPES[dtype])
     (total,) = _run(ReferenceEvaluator(add_model(dtype)), {"x": one})
-    right = total.dtype is DTYPES[dtype]
-    return right and bool((total.to(torch.complex128) == (1 if dtype == "bool" else 2)).all())
+    return is_two(total, dtype)

@@ -16,16 +16,13 @@ import torch
 
 from mindgap.platforms.base import Prepared, StageClock, StageFailure, status_of, thread_knobs
 from mindgap.platforms.ladder import Ladder
-from mindgap.platforms.probing import guarded
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.platforms.torch.devices import DEVICES, Device
-from mindgap.platforms.torch.eager import probe_device
 from mindgap.platforms.torch.layers import knobs_for, rungs_to
 from mindgap.platforms.torch.script import on_torch
 from mindgap.platforms.torch.torch_run import (
-    Call,
+    PlacedCall,
     Placement,
-    State,
     TorchPlatform,
     TorchRun,
     call_with,
@@ -34,6 +31,7 @@ from mindgap.platforms.torch.torch_run import (
 )
 from mindgap.program.case import Case
 from mindgap.program.convert import to_graph_module
+from mindgap.program.state import ModuleState
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
 
@@ -54,9 +52,6 @@ class CompiledPlatform(TorchPlatform):
     def backend(cls, kind: Device) -> str:
         """The name that torch.compile knows it by on a kind of device."""
 
-    def probe(self) -> Probe:
-        return guarded(lambda: probe_device(self))
-
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.LOAD):
             placement = self.placement_for(case)
@@ -69,7 +64,7 @@ class CompiledPlatform(TorchPlatform):
             compiled = self.compile(model, placement)
             call = self.settings(call_with(case, compiled) if ran is Ran.SOURCE else lambda given: compiled(*given))
             # A program works on copies of the constants that it writes to: it has no state.
-            prepared = TorchRun(case, placement, ran, call, State(model if ran is Ran.SOURCE else None))
+            prepared = TorchRun(case, placement, ran, call, ModuleState(model if ran is Ran.SOURCE else None))
             call_first(prepared, case, placement, clock)
             prepared.note = what_was_compiled()
         return prepared
@@ -85,7 +80,7 @@ class CompiledPlatform(TorchPlatform):
         backend = self.spec.options.get("backend") or self.backend(placement.kind)
         return torch.compile(model, backend=backend, **_chosen(self.spec))  # type: ignore[call-overload]
 
-    def settings(self, call: Call) -> Call:
+    def settings(self, call: PlacedCall) -> PlacedCall:
         """The call under the switches of inductor that this platform sets."""
         from torch._inductor import config
 
@@ -151,15 +146,10 @@ class Inductor(CompiledPlatform):
     def backend(cls, kind: Device) -> str:
         return kind.compiler
 
-    def probe(self) -> Probe:
-        def ask() -> Probe:
-            probe = probe_device(self)
-            missing = missing_compiler(self.placement)
-            if not probe.available or not missing:
-                return probe
-            return Probe(False, probe.version, probe.device, reason=missing)
-
-        return guarded(ask)
+    def probe_device(self) -> Probe:
+        probe = super().probe_device()
+        missing = missing_compiler(self.placement)
+        return Probe(False, probe.version, probe.device, reason=missing) if probe.available and missing else probe
 
 
 def _chosen(spec: PlatformSpec) -> dict[str, object]:
@@ -203,7 +193,7 @@ def call_first(prepared: TorchRun, case: Case, placement: Placement, clock: Stag
     def ends(*_: Any) -> None:
         clock.enter(Stage.RUN)
 
-    tensors = [placement.put(item) for item in case.inputs.tensors]
+    tensors = [placement.put(tensor) for tensor in case.tensors]
     callback_handler.register_start_callback(starts)
     callback_handler.register_end_callback(ends)
     try:

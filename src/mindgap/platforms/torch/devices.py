@@ -18,7 +18,6 @@ from mindgap.records.tensors import DTYPE_NAMES
 class Device:
     """How one kind of device is reached; functions are named `module:function` and found when needed."""
 
-    summary: str
     torch_device: str
     """What torch calls it."""
     install: str
@@ -68,26 +67,24 @@ class Device:
 
     def stack(self) -> str:
         """`CUDA 12.8` or `ROCm 6.4`: what the same torch device really is."""
-        for name, place in self.stacks:
-            version = _attribute(place)
+        for name, path in self.stacks:
+            version = _attribute(path)
             if version:
                 return f"{name} {version}"
         return ""
 
     def refuse_missing(self, name: str, dtype: torch.dtype) -> None:
-        """Say at once that an element type does not exist, where the device would fail in its own words."""
+        """Reject an element type that the device lacks, in clearer words than its own."""
         if DTYPE_NAMES.get(dtype) in self.lacks:
             raise StageFailure(
-                Status.UNSUPPORTED,
-                f"{self.torch_device} has no {DTYPE_NAMES[dtype]}, the dtype of {name}",
+                Status.UNSUPPORTED, f"{self.torch_device} has no {DTYPE_NAMES[dtype]}, the dtype of {name}"
             )
 
 
-CPU: Final = Device("this processor", "cpu", "pip install torch")
+CPU: Final = Device("cpu", "pip install torch")
 
 DEVICES: Final[Mapping[str, Device]] = {
-    "cuda": Device(
-        "NVIDIA and AMD GPUs",
+    "cuda": Device(  # NVIDIA and AMD GPUs
         "cuda",
         install="pip install torch (its CUDA build; on AMD its ROCm build)",
         available="torch.cuda:is_available",
@@ -96,8 +93,7 @@ DEVICES: Final[Mapping[str, Device]] = {
         stacks=(("ROCm", "torch.version:hip"), ("CUDA", "torch.version:cuda")),
         compiler_package="triton",
     ),
-    "xpu": Device(
-        "Intel GPUs",
+    "xpu": Device(  # Intel GPUs
         "xpu",
         install="pip install torch (its XPU build)",
         available="torch.xpu:is_available",
@@ -106,8 +102,7 @@ DEVICES: Final[Mapping[str, Device]] = {
         stacks=(("SYCL", "torch.version:xpu"),),
         compiler_package="triton",
     ),
-    "hpu": Device(
-        "Intel Gaudi",
+    "hpu": Device(  # Intel Gaudi
         "hpu",
         install="pip install habana-torch-plugin (on a Gaudi host, with the SynapseAI stack)",
         package="habana_frameworks.torch.core",
@@ -118,16 +113,14 @@ DEVICES: Final[Mapping[str, Device]] = {
         lacks=("complex64", "complex128"),
         compiler="hpu_backend",
     ),
-    "mps": Device(
-        "Apple GPUs",
+    "mps": Device(  # Apple GPUs
         "mps",
         install="pip install torch (on a Mac with Apple silicon)",
         available="torch.backends.mps:is_available",
         synchronise="torch.mps:synchronize",
         lacks=("float64", "complex128"),
     ),
-    "npu": Device(
-        "Huawei Ascend",
+    "npu": Device(  # Huawei Ascend
         "npu",
         install="pip install torch_npu (on an Ascend host, with CANN)",
         package="torch_npu",
@@ -136,8 +129,7 @@ DEVICES: Final[Mapping[str, Device]] = {
         label="torch.npu:get_device_name",
         synchronise="torch.npu:synchronize",
     ),
-    "xla": Device(
-        "Google TPUs and other XLA devices",
+    "xla": Device(  # Google TPUs and other XLA devices
         "xla",
         install="pip install 'torch_xla[tpu]'",
         package="torch_xla",
@@ -152,17 +144,17 @@ DEVICES: Final[Mapping[str, Device]] = {
 """Every device of torch that mindgap knows, by its name in a platform's name."""
 
 
-def _attribute(place: str) -> Any:
-    module, _, attribute = place.partition(":")
+def _attribute(path: str) -> Any:
+    module, _, attribute = path.partition(":")
     return getattr(importlib.import_module(module), attribute, None)
 
 
-def _function(place: str) -> Callable[..., Any]:
+def _function(path: str) -> Callable[..., Any]:
     """A function that a device's package offers.
 
     `torch.npu` and `torch.hpu` are attributes that a package adds to torch and not importable modules.
     """
-    module, _, attribute = place.partition(":")
+    module, _, attribute = path.partition(":")
     owner: Any = importlib.import_module(module.split(".")[0])
     for part in [*module.split(".")[1:], attribute]:
         if not hasattr(owner, part):

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import random
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
-import numpy as np
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageFailure
+from mindgap.platforms.probing import guarded, is_two, working
 from mindgap.platforms.torch.devices import CPU, DEVICES, Device
 from mindgap.platforms.torch.messages import TORCH
-from mindgap.program.build import plain
+from mindgap.program.build import named_results
 from mindgap.program.case import Case
-from mindgap.program.graph import Program, leaves, map_leaves
+from mindgap.program.graph import Program, map_leaves
 from mindgap.program.inputs import copy_of
+from mindgap.program.state import ModuleState, seed_python
 from mindgap.records.outcome import Ran, Status
-from mindgap.records.platform import PlatformSpec
+from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, same_bits
 
-Call: TypeAlias = Callable[[Sequence[torch.Tensor]], Any]
+PlacedCall: TypeAlias = Callable[[Sequence[torch.Tensor]], Any]
 """A case as a function of its placed input tensors."""
-
-Numbers = bool | int | float | complex
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +46,11 @@ class Placement:
         kind.load()
         return cls(kind, torch.device(f"{kind.torch_device}:{index}" if index else kind.torch_device))
 
-    def put(self, item: NamedTensor) -> torch.Tensor:
+    def put(self, tensor: torch.Tensor) -> torch.Tensor:
         """A copy of a tensor on the device with exactly the same strides."""
         if self.device is None:
-            return copy_of(item.tensor)
-        tensor = item.tensor.detach()
+            return copy_of(tensor)
+        tensor = tensor.detach()
         placed = tensor.to(self.device, copy=True)
         if tensor.layout is not torch.strided or placed.stride() == tensor.stride() or not tensor.numel():
             return placed
@@ -70,11 +68,7 @@ class Placement:
             return self.device if isinstance(leaf, torch.device) else leaf
 
         nodes = tuple(
-            replace(
-                node,
-                args=map_leaves(node.args, change),
-                kwargs={key: map_leaves(value, change) for key, value in node.kwargs.items()},
-            )
+            replace(node, args=map_leaves(node.args, change), kwargs=map_leaves(node.kwargs, change))
             for node in program.nodes
         )
         return replace(program, nodes=nodes)
@@ -91,26 +85,30 @@ class Placement:
 class TorchRun(Prepared):
     """A case that torch runs, whatever was done to it before."""
 
-    def __init__(self, case: Case, placement: Placement, ran: Ran, call: Call, state: State | None = None) -> None:
+    def __init__(
+        self, case: Case, placement: Placement, ran: Ran, call: PlacedCall, state: ModuleState | None = None
+    ) -> None:
         self.ran = ran
         self._case = case
         self._placement = placement
         self._call = call
-        self._state = state or State(None)
+        self._state = state or ModuleState(None)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
-        given = [replace(item, tensor=tensor) for item, tensor in zip(self._case.inputs.tensors, tensors)]
-        placed = [self._placement.put(item) for item in given]
-        result = self.result(placed)
-        outputs, dropped = named_outputs(result)
+        placed = [self._placement.put(tensor) for tensor in tensors]
+        outputs, dropped = named_outputs(self.result(placed))
         if dropped and "not compared" not in self.note:
             self.note = "; ".join(filter(None, [self.note, f"not compared: {', '.join(dropped)}"]))
-        after = [replace(item, tensor=tensor) for item, tensor in zip(given, placed)]
-        return outputs + changed(given, after)
+        for item, before, after in zip(self._case.inputs.tensors, tensors, placed):
+            changed = fetched(f"input:{item.name}", after)
+            if not same_bits(before, changed.tensor):
+                outputs.append(changed)
+        return outputs
 
     def result(self, placed: Sequence[torch.Tensor]) -> Any:
         """What the case returns for tensors that are on the device already."""
-        set_seeds(self._case.seed, self._placement.kind)
+        seed_python(self._case.seed)
+        self._placement.kind.set_seed(self._case.seed)
         try:
             with torch.no_grad():
                 result = self._call(placed)
@@ -138,12 +136,34 @@ class TorchPlatform(Platform):
     def placement(self) -> Placement:
         return Placement.of(self.spec, self.device_table)
 
+    def probe(self) -> Probe:
+        return guarded(self.probe_device)
+
+    def probe_device(self) -> Probe:
+        """Version, name and element types of the device, or why it cannot be used."""
+        placement = self.placement
+        kind = placement.kind
+        version = " ".join(filter(None, [torch.__version__, kind.stack()]))
+        if not kind.is_available():
+            return Probe(False, version, reason=f"torch {torch.__version__} finds no {kind.torch_device} device")
+        dtypes = working([name for name in DTYPES if name not in kind.lacks], lambda name: _adds(name, placement))
+        name = f"CPU {torch.backends.cpu.get_cpu_capability()}" if placement.device is None else kind.name()
+        return Probe(True, version, name, dtypes)
+
     def placement_for(self, case: Case) -> Placement:
         """Where the case will run; refuses inputs that cannot be there."""
         placement = self.placement
         for item in case.inputs.tensors:
             placement.kind.refuse_missing(item.name, item.tensor.dtype)
         return placement
+
+
+def _adds(dtype: str, placement: Placement) -> bool:
+    """Whether 1 + 1 is right on the device."""
+    one = torch.ones(2, dtype=DTYPES[dtype]).to(placement.device or "cpu")
+    total = (one + one).cpu()
+    placement.kind.wait()
+    return is_two(total, dtype)
 
 
 def own_model(case: Case, placement: Placement) -> Callable[..., Any] | None:
@@ -160,7 +180,7 @@ def own_program(case: Case, placement: Placement) -> Program:
     return placement.program(case.program)
 
 
-def call_with(case: Case, model: Callable[..., Any]) -> Call:
+def call_with(case: Case, model: Callable[..., Any]) -> PlacedCall:
     """The user's own function of nested arguments as a function of tensors."""
 
     def call(tensors: Sequence[torch.Tensor]) -> Any:
@@ -170,64 +190,13 @@ def call_with(case: Case, model: Callable[..., Any]) -> Call:
     return call
 
 
-@dataclass
-class State:
-    """What a module held before a run, so that a second run starts from the same place.
-
-    A BatchNorm in training mode counts batches, a cache remembers: buffers are restored by value, plain
-    attributes by identity.
-    """
-
-    model: Any
-    _buffers: list[tuple[dict[str, Any], str, torch.Tensor, torch.Tensor]] = field(default_factory=list)
-    _attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.model, torch.nn.Module):
-            return
-        for module in self.model.modules():
-            self._attributes.append((vars(module), dict(vars(module))))
-            for name, tensor in module._buffers.items():
-                if tensor is not None and not _repeats(tensor):
-                    self._buffers.append((module._buffers, name, tensor, tensor.detach().clone()))
-
-    def restore(self) -> None:
-        for attributes, before in self._attributes:
-            for name in [key for key in attributes if key not in before]:
-                del attributes[name]
-            for name, value in before.items():
-                if attributes.get(name) is not value:
-                    attributes[name] = value
-        with torch.no_grad():
-            for buffers, name, tensor, values in self._buffers:
-                buffers[name] = tensor
-                tensor.copy_(values)
-
-
-def _repeats(tensor: torch.Tensor) -> bool:
-    """Whether one element stands for several: nothing can write to such a tensor."""
-    return any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride()))
-
-
-def set_seeds(seed: int, device: Device = CPU) -> None:
-    """A model may draw from any of these."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    device.set_seed(seed)
-
-
 def named_outputs(result: Any) -> tuple[list[NamedTensor], list[str]]:
     """Outputs by path as `Program.output_leaves` names them, and those that are not tensors or numbers."""
     outputs: list[NamedTensor] = []
     dropped: list[str] = []
-    for path, leaf in leaves(plain(result)):
-        name = path or "output"
-        if isinstance(leaf, np.ndarray | np.generic):
-            leaf = torch.from_numpy(np.array(leaf))
+    for name, leaf in named_results(result):
         if isinstance(leaf, torch.Tensor):
             outputs.append(fetched(name, leaf))
-        elif isinstance(leaf, Numbers):
-            outputs.append(NamedTensor(name, number(leaf)))
         elif leaf is not None:
             dropped.append(f"{name} ({type(leaf).__name__})")
     return outputs, dropped
@@ -239,22 +208,6 @@ def fetched(name: str, tensor: torch.Tensor) -> NamedTensor:
         raise StageFailure(Status.UNSUPPORTED, f"{name} is a {tensor.layout} tensor of {tensor.dtype}")
     compact = tensor.detach().resolve_conj().resolve_neg().cpu().clone(memory_format=torch.contiguous_format)
     return NamedTensor(name, compact, tuple(tensor.stride()))
-
-
-def number(value: bool | int | float | complex) -> torch.Tensor:
-    """A Python number as a 0-dim tensor that loses nothing."""
-    exact = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
-    return torch.tensor(value, dtype=next(dtype for kind, dtype in exact.items() if isinstance(value, kind)))
-
-
-def changed(before: Iterable[NamedTensor], after: Iterable[NamedTensor]) -> list[NamedTensor]:
-    """The inputs whose bits, shape or element type a run changed, as `input:NAME`."""
-    found = []
-    for old, new in zip(before, after):
-        item = fetched(f"input:{old.name}", new.tensor)
-        if not same_bits(old.tensor, item.tensor):
-            found.append(item)
-    return found
 
 
 @contextlib.contextmanager

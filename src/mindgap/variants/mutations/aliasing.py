@@ -54,9 +54,7 @@ def insert_in_place(draft: Draft) -> str:
 def mutate_input(draft: Draft) -> str:
     """Overwrite an input of the program before it is read."""
     inputs = [item.id for item in draft.base.program.inputs if draft.users(item.id)]
-    if not inputs:
-        raise Refused("no input is read")
-    source = Ref(draft.rng.choice(inputs))
+    source = Ref(pick.one(draft, inputs, "no input is read"))
     op = draft.rng.choice(catalogue.in_place())
     _overwrite(draft, draft.before_users(source), op, source)
     return f"overwrite input %{int(source)} with {op}"
@@ -103,10 +101,7 @@ def overlapping_copy(draft: Draft) -> str:
 @mutation(Family.ALIASING, "an output that is a tensor of one dimension or more")
 def return_alias(draft: Draft) -> str:
     """Return a view of an output besides the output."""
-    outputs = [i for i in sorted(draft.output_ids()) if _has_dimension(draft, i)]
-    if not outputs:
-        raise Refused("no output has a dimension")
-    source = Ref(draft.rng.choice(outputs))
+    source = pick.output(draft, lambda found: found.rank > 0 and found.numel > 0, "no output has a dimension")
     draft.add_output(_view(draft, END, source))
     return f"return a view of output %{int(source)} as well"
 
@@ -153,8 +148,3 @@ def _view(draft: Draft, anchor: int, source: Ref) -> Ref:
         return draft.insert(anchor, "aten.select.int", [source, dim, draft.rng.randrange(size)])
     start = draft.rng.randrange(size)
     return draft.insert(anchor, "aten.slice.Tensor", [source, dim, start, size, draft.rng.choice((1, 2))])
-
-
-def _has_dimension(draft: Draft, identity: int) -> bool:
-    found = draft.known(identity)
-    return isinstance(found, Value) and found.rank > 0 and found.numel > 0

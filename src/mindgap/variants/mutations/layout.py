@@ -17,7 +17,7 @@ def channels_last(draft: Draft) -> str:
     user, source = pick.edge(draft, rank=4)
     rank = draft.tensor(source).rank
     if rank > 5:
-        raise Refused("there is no channels-last layout of so many dimensions")
+        raise Refused(f"there is no channels-last layout of {rank} dimensions")
     layout = torch.channels_last if rank == 4 else torch.channels_last_3d
     fresh = draft.insert(user, "aten.clone.default", [source], {"memory_format": layout})
     draft.redirect(user, source, fresh)

@@ -28,8 +28,7 @@ def replace_operator(draft: Draft) -> str:
         raise Refused("the node reads no tensor")
     op = pick.operator(draft, min(2, len(operands)))
     fresh = emit(draft, node.id, op, operands)
-    fitted = adapt.fit(draft, node.id, fresh, target)
-    draft.redirect_all(node.id, fitted)
+    draft.redirect_all(node.id, adapt.fit(draft, node.id, fresh, target))
     draft.sweep(node.id)
     return f"replace {node.op} by {op} at node {node.id}"
 
@@ -49,8 +48,7 @@ def insert_operator(draft: Draft) -> str:
             refusal = error
     else:
         raise refusal
-    fitted = adapt.fit(draft, user, fresh, target)
-    draft.redirect(user, source, fitted)
+    draft.redirect(user, source, adapt.fit(draft, user, fresh, target))
     return f"insert {op} between %{int(source)} and node {user}"
 
 
@@ -86,10 +84,7 @@ def swap_operands(draft: Draft) -> str:
 @mutation(Family.OPERATORS, "an output that is a tensor")
 def append_operator(draft: Draft) -> str:
     """Apply an operator to an output of the program, without adapters: what it gives is returned."""
-    outputs = [i for i in sorted(draft.output_ids()) if isinstance(draft.known(i), Value)]
-    if not outputs:
-        raise Refused("the program returns no tensor")
-    source = Ref(draft.rng.choice(outputs))
+    source = pick.output(draft, lambda found: True, "the program returns no tensor")
     op = pick.operator(draft)
     fresh = emit(draft, END, op, [source])
     draft.replace_output(source, fresh)

@@ -40,9 +40,7 @@ def change_batch(draft: Draft) -> str:
 def change_input_size(draft: Draft) -> str:
     """Change one inner dimension of an input: an image one pixel wider, a sequence one shorter."""
     inputs = [item for item in draft.base.program.inputs if len(item.meta.shape) > 1]
-    if not inputs:
-        raise Refused("no input has an inner dimension")
-    item = draft.rng.choice(inputs)
+    item = pick.one(draft, inputs, "no input has an inner dimension")
     dim = draft.rng.randrange(1, len(item.meta.shape))
     shape = list(item.meta.shape)
     old = shape[dim]

@@ -80,7 +80,7 @@ def _graft(draft: Draft, size: int, add: bool) -> str:
     last = _donor_node(draft, donor)
     region = _region(donor, last, size)
     names: dict[int, int] = {}
-    for node in (donor.program.nodes[place] for place in sorted(donor.position[i] for i in region)):
+    for node in (donor.program.nodes[index] for index in sorted(donor.position[i] for i in region)):
         for reference in reads(node):
             if reference not in names:
                 names[reference] = _brought(draft, donor, reference, user, source)
@@ -140,9 +140,7 @@ def _brought(draft: Draft, donor: Base, reference: int, anchor: int, source: Ref
 def share_weight(draft: Draft) -> str:
     """Let two layers share a weight, or draw a weight from another seed."""
     constants = draft.base.program.constants
-    if not constants:
-        raise Refused("there are no constants")
-    one = draft.rng.choice(constants)
+    one = pick.one(draft, constants, "there are no constants")
     users = draft.users(one.id)
     if not users:
         raise Refused("the constant is not used any more")

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
+
+import torch
 
 from mindgap.program.graph import Ref
 from mindgap.program.made import Made, Planted, Recipe, Whole
+from mindgap.records.tensors import DTYPES
 from mindgap.variants import pick
 from mindgap.variants.draft import Draft
-from mindgap.variants.inputs import PLANS, special_values
 from mindgap.variants.registry import Family, mutation
 from mindgap.variants.rules import Refused
 
+_PLANS: Final = ("nan", "infinities", "zeros", "denormals", "extremes", "ties", "mixed", "large-angles", "near-whole")
+"""Exceptional values that a variant may hold; `ordinary` means none."""
 _FACTORS: Final = (1e4, 1e10, 1e18, 1e30, 1e-4, 1e-10, 1e-20, 1e-38, 65504.0, -1.0)
 _LARGE: Final = (1e4, 1e6, 1e8, 2.0**24, 16777217.0)
 _TURNS: Final = (1e3, 1e5, 1e8, 2.0**30, 1e15, 1e22)
 _MOST_CHANGED: Final = 1 << 14
-"""Elements of a constant whose numbers are made anew; larger ones are scaled by an operator."""
+"""Elements up to which a constant gets new numbers; larger ones are scaled by an operator."""
 
 
 @mutation(Family.VALUES, "a constant that a recipe of floating numbers makes")
 def scale_weight(draft: Draft) -> str:
     """Scale a weight towards overflow or underflow."""
     constants = [c for c in draft.base.program.constants if c.meta.dtype.startswith(("float", "bfloat"))]
-    if not constants:
-        raise Refused("no constant is floating")
-    one = draft.rng.choice(constants)
+    one = pick.one(draft, constants, "no constant is floating")
     users, factor = list(draft.users(one.id)), draft.rng.choice(_FACTORS)
     if not users:
         raise Refused("the constant is not used any more")
@@ -74,11 +77,8 @@ def huge_angle(draft: Draft) -> str:
 @mutation(Family.VALUES, "an input that can hold the plan's values", weight=2.0)
 def special_inputs(draft: Draft) -> str:
     """Plant exceptional values in an input: NaN, infinities, zeros, denormals, extremes, ties."""
-    inputs = draft.base.program.inputs
-    if not inputs:
-        raise Refused("the program has no input")
-    item = draft.rng.choice(inputs)
-    plan = draft.rng.choice(PLANS)
+    item = pick.one(draft, draft.base.program.inputs, "the program has no input")
+    plan = draft.rng.choice(_PLANS)
     recipe = _planned(draft, draft.example(item.id), draft.input(item.id).meta.dtype, plan)
     draft.allow_poison = True
     draft.change_input(item.id, recipe)
@@ -89,13 +89,10 @@ def special_inputs(draft: Draft) -> str:
 @mutation(Family.VALUES, "a small floating constant", weight=0.5)
 def special_weight(draft: Draft) -> str:
     """Plant exceptional values in a weight."""
-    constants = draft.base.program.constants
-    if not constants:
-        raise Refused("there are no constants")
-    one = draft.rng.choice(constants)
+    one = pick.one(draft, draft.base.program.constants, "there are no constants")
     if not draft.users(one.id) or one.made is None or draft.tensor(one.id).numel > _MOST_CHANGED:
         raise Refused("the constant cannot be changed")
-    plan = draft.rng.choice(PLANS)
+    plan = draft.rng.choice(_PLANS)
     recipe = _planned(draft, one.made, one.meta.dtype, plan)
     draft.allow_poison = True
     draft.change_constant(one.id, recipe)
@@ -107,8 +104,8 @@ def special_weight(draft: Draft) -> str:
 def special_activation(draft: Draft) -> str:
     """Plant exceptional values in a value right where an operator reads it."""
     user, source = pick.edge(draft, floating=True)
-    found, plan = draft.tensor(source), draft.rng.choice(PLANS)
-    values = special_values(plan, found.meta.dtype)
+    found, plan = draft.tensor(source), draft.rng.choice(_PLANS)
+    values = _special_values(plan, found.meta.dtype)
     draft.allow_poison = True
     if found.numel > _MOST_CHANGED:
         raise Refused("the tensor is too large")
@@ -128,7 +125,7 @@ def _planned(draft: Draft, ground: Recipe, dtype: str, plan: str) -> Recipe:
         if not dtype.startswith(("float", "bfloat")):
             raise Refused("whole numbers are tied as they are")
         return Whole(draft.rng.randrange(8), "ties", -2, 3)
-    values = special_values(plan, dtype)
+    values = _special_values(plan, dtype)
     if isinstance(ground, Planted):
         ground = ground.ground
     return Planted(ground, draft.rng.randrange(1 << 16), values, draft.rng.choice((3, 16, 64)))
@@ -138,12 +135,48 @@ def _planned(draft: Draft, ground: Recipe, dtype: str, plan: str) -> Recipe:
 def other_inputs(draft: Draft) -> str:
     """Draw an input from another seed, or from a wider or narrower range."""
     inputs = [i for i in draft.base.program.inputs if isinstance(draft.example(i.id), Made)]
-    if not inputs:
-        raise Refused("no input is drawn from a seed")
-    item = draft.rng.choice(inputs)
+    item = pick.one(draft, inputs, "no input is drawn from a seed")
     old = draft.example(item.id)
     assert isinstance(old, Made)
     factor = draft.rng.choice((0.01, 0.5, 1.0, 4.0, 50.0))
     seed = draft.rng.randrange(1, 1 << 16)
     draft.change_input(item.id, Made(seed, old.stream, old.low * factor, old.high * factor))
     return f"draw input {item.name} from seed {seed}, scaled by {factor:g}"
+
+
+def _special_values(plan: str, dtype: str) -> tuple[float | int, ...]:
+    """The values of a plan, as far as the dtype has them; Refused when it has none."""
+    element = DTYPES[dtype]
+    if element is torch.bool or element.is_complex:
+        raise Refused(f"{dtype} has no such values")
+    return _floating(plan, element) if element.is_floating_point else _whole(plan, element)
+
+
+def _floating(plan: str, element: torch.dtype) -> tuple[float, ...]:
+    info = torch.finfo(element)
+    smallest = float(info.smallest_normal) / 2
+    found: dict[str, tuple[float, ...]] = {
+        "nan": (math.nan,),
+        "infinities": (math.inf, -math.inf),
+        "zeros": (0.0, -0.0),
+        "denormals": (smallest, -smallest, smallest / 64),
+        "extremes": (float(info.max), float(info.min), float(info.smallest_normal), 1.0 + float(info.eps)),
+        "ties": (1.0, -1.0, 0.5, 2.0),
+        "mixed": (math.nan, math.inf, -math.inf, -0.0, float(info.max), smallest),
+        "large-angles": tuple(x for x in (1e3, -1e5, 1e8, 1e22) if x < info.max),
+        "near-whole": (0.5, 1.5, 2.5, -0.5, -1.5, 1.0 - float(info.eps)),
+    }
+    return found[plan]
+
+
+def _whole(plan: str, element: torch.dtype) -> tuple[int, ...]:
+    info = torch.iinfo(element)
+    found: dict[str, tuple[int, ...]] = {
+        "zeros": (0,),
+        "extremes": (info.min, info.max, info.min + 1),
+        "ties": (1,),
+        "mixed": (info.min, info.max, 0, 1),
+    }
+    if plan not in found:
+        raise Refused("whole numbers have no such values")
+    return found[plan]

@@ -6,6 +6,37 @@ Guarantee: a rule matches values, not names alone, and changes a result only whe
 
 from __future__ import annotations
 
-from mindgap.verdicts.unspecified.rules import CALL_RULES, RULES, Practice, Rule, matching, may_match
+from functools import cache
+from typing import Final
+
+from mindgap.program.operators import traits
+from mindgap.verdicts.runner import Call
+from mindgap.verdicts.unspecified import chance, indices, integers, precision, special
+from mindgap.verdicts.unspecified.rule import Practice, Rule
+
+CALL_RULES: Final[dict[str, Rule]] = {
+    rule.id: rule for family in (integers, special, indices, chance) for rule in family.RULES
+}
+"""Rules that a single call falls under, by id."""
+
+RULES: Final[dict[str, Rule | Practice]] = {**CALL_RULES, **{rule.id: rule for rule in precision.RULES}}
+"""Every rule by its id."""
+
+_ANY: Final = [rule for rule in CALL_RULES.values() if not rule.operators]
+
+
+def matching(call: Call) -> list[Rule]:
+    """The rules that a call with these arguments falls under."""
+    if not call.is_operator:
+        return []
+    candidates = (*map(CALL_RULES.__getitem__, traits(call.op).unspecified), *_ANY)
+    return [rule for rule in candidates if rule.matches(call)]
+
+
+@cache
+def may_match(op: str) -> bool:
+    """Whether a rule could match a call of this operator, whatever its arguments are."""
+    return bool(traits(op).unspecified) or chance.may_draw(op)
+
 
 __all__ = ["CALL_RULES", "RULES", "Practice", "Rule", "matching", "may_match"]

@@ -1,16 +1,16 @@
-"""Random streams and memory that nobody wrote."""
+"""Random streams and uninitialised memory."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import torch
 
 from mindgap.program import ops
-from mindgap.program.graph import leaves
-from mindgap.verdicts.runner import Call
+from mindgap.verdicts.runner import Call, tensors_in
 from mindgap.verdicts.unspecified.rule import Rule
-from mindgap.verdicts.unspecified.special import taint
+from mindgap.verdicts.unspecified.special import always, taint, taint_all
 
 _PROBABILITIES: Final = ("dropout_p", "dropout")
 _SWITCHES: Final = ("train", "training")
@@ -39,7 +39,7 @@ def draws(call: Call) -> bool:
 
 def _other_stream(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
     """NaN first, which shows everything that chance reaches; then other draws."""
-    tensors = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+    tensors = tensors_in(result)
     if attempt == 0 and any(tensor.is_floating_point() for tensor in tensors):
         for tensor in tensors:
             if tensor.is_floating_point() and tensor.numel():
@@ -49,24 +49,10 @@ def _other_stream(call: Call, result: Any, attempt: int, generator: torch.Genera
     return call.make()
 
 
-def _always(call: Call) -> bool:
-    return True
-
-
-def _fill(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
-    if isinstance(result, torch.Tensor) and result.numel():
-        taint(result, attempt, generator)
-    return result
-
-
 def _grows(call: Call) -> bool:
     """Whether resize_ makes room that was never written."""
-    wanted = call.argument(1, "size", ())
-    room = 1
-    for size in wanted:
-        room *= size
     call.note = call.args[0].numel()
-    return bool(room > call.note)
+    return bool(math.prod(call.argument(1, "size", ())) > call.note)
 
 
 def _fill_rest(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
@@ -85,8 +71,8 @@ RULES: Final = (
     ),
     Rule(
         "uninitialised-memory",
-        _always,
-        _fill,
+        always,
+        taint_all,
         "the tensor was never written: it holds whatever was in memory",
         "torch.empty: 'a tensor filled with uninitialized data'",
         attempts=2,

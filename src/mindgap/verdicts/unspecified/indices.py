@@ -160,7 +160,7 @@ RULES: Final = (
         "duplicate-writes",
         _duplicate_matches,
         _duplicate_scramble,
-        "several values are written to one place and any of them may stay",
+        "several values are written to one element and any of them may win",
         "torch.Tensor.scatter_: 'nondeterministic when indices are not unique'; torch.Tensor.index_put_",
         attempts=1,
     ),

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
 
 from mindgap.verdicts.runner import Call
 from mindgap.verdicts.traps import impossible, is_integer
-from mindgap.verdicts.unspecified.rule import Rule
+from mindgap.verdicts.unspecified.rule import Pattern, Rule, Scramble
+
+
+def _where(find: Callable[[Call], torch.Tensor | None]) -> tuple[Pattern, Scramble]:
+    """How a rule matches and scrambles when only some elements are unspecified: any integer may stand there."""
+
+    def matches(call: Call) -> bool:
+        bad = find(call)
+        return bad is not None and bool(bad.any())
+
+    def scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+        bad = find(call)
+        return result if bad is None else result.copy_(torch.where(bad, _random(result, generator), result))
+
+    return matches, scramble
 
 
 def _random(result: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -20,8 +35,8 @@ def _random(result: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 # ---- a float that no integer can hold
 
 
-def _cast(call: Call) -> tuple[torch.Tensor, torch.dtype] | None:
-    """The floating source and integer target of a cast; to bool every number, NaN included, has a defined result."""
+def _outside(call: Call) -> torch.Tensor | None:
+    """Where the truncated value does not fit its integer type; to bool every number has a defined result."""
     if call.name == "copy":
         source, target = call.argument(1, "src"), call.args[0].dtype
     else:
@@ -30,30 +45,11 @@ def _cast(call: Call) -> tuple[torch.Tensor, torch.dtype] | None:
         if not targets:
             return None
         target = targets[0] if isinstance(targets[0], torch.dtype) else targets[0].dtype
-    if not isinstance(source, torch.Tensor) or not source.is_floating_point() or target.is_floating_point:
+    if not isinstance(source, torch.Tensor) or not source.is_floating_point() or not is_integer(target):
         return None
-    return (source, target) if is_integer(target) else None
-
-
-def _outside(source: torch.Tensor, target: torch.dtype) -> torch.Tensor:
-    """Where the truncated value does not fit."""
     info = torch.iinfo(target)
     whole = source.to(torch.float64).trunc()
     return ~((whole >= float(info.min)) & (whole < float(info.max) + 1))
-
-
-def _cast_matches(call: Call) -> bool:
-    cast = _cast(call)
-    return cast is not None and bool(_outside(*cast).any())
-
-
-def _cast_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
-    cast = _cast(call)
-    if cast is None:
-        return result
-    source, target = cast
-    where = _outside(source.to(result.device), target).expand(result.shape)
-    return result.copy_(torch.where(where, _random(result, generator), result))
 
 
 # ---- a shift that leaves the word
@@ -68,56 +64,22 @@ def _bad_shift(call: Call) -> torch.Tensor | None:
     return (amount < 0) | (amount >= width)
 
 
-def _shift_matches(call: Call) -> bool:
-    bad = _bad_shift(call)
-    return bad is not None and bool(bad.any())
-
-
-def _shift_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
-    bad = _bad_shift(call)
-    if bad is None:
-        return result
-    return result.copy_(torch.where(bad.expand(result.shape), _random(result, generator), result))
-
-
-# ---- an integer quotient that does not exist
-
-
-def _bad_division(call: Call) -> torch.Tensor | None:
-    return impossible(call.op, call.args, call.kwargs)
-
-
-def _division_matches(call: Call) -> bool:
-    bad = _bad_division(call)
-    return bad is not None and bool(bad.any())
-
-
-def _division_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
-    bad = _bad_division(call)
-    if bad is None:
-        return result
-    return result.copy_(torch.where(bad.expand(result.shape), _random(result, generator), result))
-
-
 RULES: Final = (
     Rule(
         "float-to-integer",
-        _cast_matches,
-        _cast_scramble,
+        *_where(_outside),
         "a NaN, an infinity or a value beyond the range has no integer; hardware saturates, wraps or returns a marker",
         "torch.Tensor.to: out-of-range conversion is undefined behaviour in C++; pytorch#180159, pytorch#156788",
     ),
     Rule(
         "shift-out-of-range",
-        _shift_matches,
-        _shift_scramble,
+        *_where(_bad_shift),
         "shifting by a negative amount or by the width of the type is undefined in C++ and differs by processor",
         "torch.bitwise_left_shift; pytorch#143566",
     ),
     Rule(
         "integer-division",
-        _division_matches,
-        _division_scramble,
+        *_where(lambda call: impossible(call.op, call.args, call.kwargs)),
         "an integer divided by zero, or the smallest one by -1, has no result; processors trap, wrap or return 0",
         "torch.div; pytorch#184406",
     ),

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.program.graph import leaves
-from mindgap.verdicts.runner import Call
+from mindgap.program.state import repeats
+from mindgap.verdicts.runner import Call, tensors_in
 from mindgap.verdicts.unspecified.rule import Rule
 
 # ---- the sign and payload of NaN
@@ -40,7 +40,7 @@ def _nan_scramble(call: Call, result: Any, attempt: int, generator: torch.Genera
 # ---- vectors that are defined up to a sign
 
 
-def _always(call: Call) -> bool:
+def always(call: Call) -> bool:
     return True
 
 
@@ -90,17 +90,17 @@ def _empty_matches(call: Call) -> bool:
     return isinstance(source, torch.Tensor) and source.numel() == 0
 
 
-def _taint(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+def taint_all(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
     """Anything at all: NaN first, then random numbers."""
-    for _, leaf in leaves(result):
-        if isinstance(leaf, torch.Tensor) and leaf.numel():
-            taint(leaf, attempt, generator)
+    for tensor in tensors_in(result):
+        if tensor.numel():
+            taint(tensor, attempt, generator)
     return result
 
 
 def taint(tensor: torch.Tensor, attempt: int, generator: torch.Generator) -> None:
     """Overwrite a tensor with values that nobody expects."""
-    if any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride())):
+    if repeats(tensor):
         return
     if tensor.dtype is torch.bool:
         tensor.logical_not_()
@@ -124,14 +124,14 @@ RULES: Final = (
     ),
     Rule(
         "vector-sign",
-        _always,
+        always,
         _flip_vectors,
         "singular vectors, eigenvectors and QR factors are defined up to a sign or phase, eigenvalues up to order",
         "torch.linalg.eigh, torch.linalg.svd, torch.linalg.eig: 'not unique' warnings",
     ),
     Rule(
         "eigenvalue-order",
-        _always,
+        always,
         _shuffle_values,
         "the eigenvalues of a general matrix come in no particular order",
         "torch.linalg.eigvals: 'The eigenvalues are not guaranteed to be in any specific order'",
@@ -139,7 +139,7 @@ RULES: Final = (
     Rule(
         "empty-reduction",
         _empty_matches,
-        _taint,
+        taint_all,
         "the median, mode or quantile of nothing is not defined",
         "torch.median; pytorch#39750",
     ),

@@ -1,4 +1,4 @@
-"""Whether a program keeps the rules of the graph."""
+"""Checks that a program keeps every rule of the graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from mindgap.errors import CorruptProgram
 from mindgap.program import ops
-from mindgap.program.graph import Node, NodeMeta, Program, Ref, leaves, map_leaves, references
+from mindgap.program.graph import Node, NodeMeta, Program, Ref, check_references, map_leaves
 from mindgap.records.tensors import DTYPES, TensorMeta
 
 
@@ -17,30 +17,6 @@ def validate(program: Program, where: str = "program") -> None:
     check_references(program, where)
     check_operators(program, where)
     check_metas(program, where)
-
-
-def check_references(program: Program, where: str = "program") -> None:
-    """Ids are unique and every reference points backwards."""
-    known: set[int] = set()
-
-    def define(identity: int, what: str) -> None:
-        if identity in known:
-            raise CorruptProgram(f"{what} reuses the id %{identity}", where=where)
-        known.add(identity)
-
-    for item in program.given():
-        define(item.id, item.name)
-    for node in program.nodes:
-        for reference in references(node):
-            if reference not in known:
-                raise CorruptProgram(
-                    f"node %{node.id} ({node.op}) refers to %{reference}, which is not defined before it",
-                    where=where,
-                )
-        define(node.id, f"node {node.op}")
-    for name, leaf in leaves(program.outputs):
-        if isinstance(leaf, Ref) and int(leaf) not in known:
-            raise CorruptProgram(f"output {name} refers to {leaf!r}, which does not exist", where=where)
 
 
 def check_operators(program: Program, where: str = "program") -> None:
@@ -86,9 +62,7 @@ def _propagate(node: Node, values: dict[int, Any]) -> Any:
             return values[leaf]
         return torch.device("meta") if isinstance(leaf, torch.device) else leaf
 
-    args = map_leaves(node.args, look_up)
-    kwargs = {key: map_leaves(value, look_up) for key, value in node.kwargs.items()}
-    return ops.resolve(node.op)(*args, **kwargs)
+    return ops.resolve(node.op)(*map_leaves(node.args, look_up), **map_leaves(node.kwargs, look_up))
 
 
 def _on_meta(meta: TensorMeta) -> torch.Tensor:
