@@ -53,6 +53,7 @@ def make_variant(
     mutations: Sequence[Mutation] | None = None,
     rules: RuleTable = SHARED_RULES,
     skipped: Counter[tuple[str, str]] | None = None,
+    draft_type: type[Draft] = Draft,
 ) -> Variant:
     """The variant of a base for a seed: the same in every process, given the same donor, focus and shares.
 
@@ -60,7 +61,7 @@ def make_variant(
     """
     rng = Random(_mixed(base.fingerprint, seed))
     intent = _intent(rng.random(), invalid_share, equivalent_share)
-    draft = Draft(base, rules, rng, donor)
+    draft = draft_type(base, rules, rng, donor)
     known = tuple(mutations) if mutations is not None else _registered()
     names = _by_name(known)
     draft.focus = [name for name in focus if name not in names]
@@ -99,6 +100,7 @@ class Synthesis:
         equivalent_share: float = EQUIVALENT_SHARE,
         plugins: Sequence[Mutation] = (),
         rules: RuleTable = SHARED_RULES,
+        draft_type: type[Draft] = Draft,
     ) -> None:
         if not bases:
             raise UsageError(
@@ -113,6 +115,7 @@ class Synthesis:
         self._mutations = (*_registered(), *plugins)
         self._valid = tuple(item.name for item in by_intent(self._mutations, Intent.VALID))
         self._rules = rules
+        self._draft_type = draft_type
         self.coverage = Coverage()
         self.skipped: Counter[tuple[str, str]] = Counter()
         """Mutations that did not fit, by name and reason."""
@@ -144,6 +147,7 @@ class Synthesis:
                     mutations=self._mutations,
                     rules=self._rules,
                     skipped=self.skipped,
+                    draft_type=self._draft_type,
                 )
             except Refused as refusal:
                 self.skipped["variant", str(refusal)] += 1
