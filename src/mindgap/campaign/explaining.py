@@ -33,7 +33,7 @@ from mindgap.tracing.trace import trace
 
 FOLDER: Final = "explanations"
 SHARE: Final = 0.25
-"""Of the time of a run: explaining goes on beside the platforms, and must not take their cores away."""
+"""Of a run's time: explaining shares the cores with the platforms, and must not take them away."""
 FIRST_S: Final = 60.0
 """But so much at the start: the first findings are worth most."""
 REDUCE_S: Final = 20.0
@@ -103,7 +103,7 @@ class Explaining:
             self._open.notify_all()
 
     def stop_serving(self) -> None:
-        """No more beside the run; what is being explained is finished first."""
+        """Explain nothing more in the background; what is being explained is finished first."""
         with self._open:
             self._running = False
             self._open.notify_all()

@@ -61,9 +61,9 @@ def hunt(
     watch: Watch = lambda snapshot: None,
     import_paths: Sequence[str] = (),
 ) -> Ending:
-    """Start a campaign in a directory, or go on with the one that is there (`plan` is None).
+    """Start a campaign in a directory, or continue the one that is there (`plan` is None).
 
-    Ctrl-C, a time limit and a kill all leave a ledger from which the next call goes on. With `cluster`, the
+    Ctrl-C, a time limit and a kill all leave a ledger that the next call continues. With `cluster`, the
     platforms are those of a Ray cluster.
     """
     directory = Path(directory)

@@ -231,7 +231,7 @@ class Ledger:
                 "no space left for the ledger",
                 where=str(self.directory),
                 cause=str(error),
-                hint="free some space: the campaign goes on by itself",
+                hint="free some space: the campaign continues by itself",
             ) from error
 
     def write_related(self, programs: Sequence[int], rows: Sequence[tuple[Any, ...]]) -> None:

@@ -14,7 +14,7 @@ BATCH_S: Final = 0.4
 """Work that one request should hold: long enough to be cheap, short enough to stop soon."""
 LARGEST_BATCH: Final = 32
 SLOW_S: Final = 0.25
-"""An item that takes longer is work for a process beside the others; it does not take one of their slots."""
+"""An item that takes longer does not take one of the slots of the fast platforms."""
 
 
 class WorkQueue(Generic[T]):

@@ -1,4 +1,4 @@
-"""The command line: one file per command, which parses arguments, calls the pipeline and prints through report.
+"""The command line: one file per command, which parses arguments, calls the API and prints through report.
 
 Exit codes: 0 everything agrees, 1 differences were found, 2 wrong usage, 3 a failure of mindgap itself.
 """

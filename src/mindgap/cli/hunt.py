@@ -35,7 +35,7 @@ def command(
             "comma-separated. Default: the smoke corpus that comes with mindgap."
         ),
     ] = None,
-    hours: Annotated[float | None, typer.Option(help="Stop after so many hours; --resume continues.", min=0)] = None,
+    hours: Annotated[float | None, typer.Option(help="Stop after this many hours; --resume continues.", min=0)] = None,
     seed: Seed = 0,
     sample: Annotated[
         list[str] | None,

@@ -42,7 +42,7 @@ def replay(worker: Worker, request: Replay) -> str:
     """What differs between a model and its stored program on the program's own inputs; empty when nothing does."""
     loaded = load(request.source)
     if loaded.model is None:
-        return "it has no source beside the program"
+        return "it has a program but no source"
     program, constants = codec.load(Path(request.path))
     inputs, seed = as_example(prepare(loaded), program), request.source.seed
     return difference(

@@ -130,7 +130,7 @@ def _other_process(spec: PlatformSpec) -> str:
 def _compare(found: Examination) -> str:
     """What rounding explains was measured with random rounding noise; the script carries the result."""
     return f'''ROUNDING = {found.spread:.3g}  # the most that random rounding noise moved a result
-FACTOR = {THRESHOLD:g}  # so many times that, or last bits, are still rounding
+FACTOR = {THRESHOLD:g}  # up to this many times that, or last bits, is still rounding
 
 
 def wrong(actual, expected):

@@ -1,7 +1,5 @@
-"""From a large witness of a difference to the smallest one, and to a script that needs nothing of mindgap.
+"""From a large witness of a difference to the smallest one.
 
-In: a witness and the question whether another witness still shows the same finding. Out: a smaller witness
-(`reduce`), and a standalone script with its issue text (`write_reproducer`).
-Guarantee: each step keeps the same finding; the result was seen again in fresh processes; the same input and
-the same answers give the same result.
+In: a witness and the question whether another witness still shows the same finding. Out: a smaller witness (`reduce`).
+Guarantee: each step keeps the same finding; the same witness and the same answers give the same result.
 """

@@ -21,7 +21,7 @@ NO: Final = ""
 class Asker:
     """The question of a reduction: same platform, same kind, same blame.
 
-    Several proposals are first put side by side into one program, so that the platform compiles once; the one
+    Several proposals are first put into one program, so that the platform compiles once; the one
     that shows the finding there must also show it alone.
     """
 
@@ -62,7 +62,7 @@ class Asker:
         """For each witness whether it may show the finding; None when they cannot be told apart together."""
         if len(witnesses) < 2 or not (self.symptom.eager_runs and self.symptom.candidate_runs):
             return None
-        whole, owned = merged(witnesses, "side by side")
+        whole, owned = merged(witnesses, "proposals")
         found = self.examiner.examine(whole)
         if not found.both_ran:
             return None

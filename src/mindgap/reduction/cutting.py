@@ -18,7 +18,7 @@ Values = Callable[[Case, Sequence[Collection[int]]], "list[dict[int, Value]]"]
 """What each part of a witness's program is fed with when eager runs it."""
 
 FEW: Final = 24
-"""Below so many operators each is tried alone; above, groups of them."""
+"""Up to this many operators, each is tried alone; above, groups of them."""
 
 
 def outputs(witness: Case, values: Values) -> Iterator[Case]:
@@ -110,7 +110,7 @@ def returning(witness: Case, targets: Sequence[int]) -> Case:
 
 
 def _extracted(witness: Case, kept: Collection[int], values: Values) -> Iterator[Case]:
-    """A part on its own, unless eager does not come so far; an access whose operator is not in it becomes an input."""
+    """A part on its own, unless eager fails before it; an access whose operator is not in it becomes an input."""
     nodes = {node.id: node for node in witness.graph.nodes}
     whole = {i for i in kept if not is_access(nodes[i]) or int(nodes[i].args[0]) in kept}
     with contextlib.suppress(ProgramError):

@@ -1,4 +1,4 @@
-"""What was tried before: a reduction that was stopped goes on where it was."""
+"""What was tried before: a reduction that was stopped continues from there."""
 
 from __future__ import annotations
 

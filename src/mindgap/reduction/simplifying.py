@@ -18,7 +18,7 @@ from mindgap.tracing.extract import changed_leaves
 from mindgap.tracing.metas import with_metas
 
 ONE_BY_ONE: Final = 16
-"""Up to so many elements along a dimension, or in all tensors, each is tried alone."""
+"""Up to this many elements along a dimension, or in all tensors, each is tried alone."""
 
 
 def shapes(witness: Case, values: Values) -> Iterator[Case]:

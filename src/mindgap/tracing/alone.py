@@ -22,10 +22,10 @@ from mindgap.verdicts.steps import ALL_RUNS
 WINDOW_BYTES: Final = 64 << 20
 """Values of operators that are examined together: bounds the memory, whatever the size of the program."""
 WINDOW_UNITS: Final = 400
-"""Operators that a platform is given side by side: compilers take longer than linear time."""
+"""Operators in one program: compilers take longer than linear time."""
 GLANCE: Final = 1
 """Noise runs over all operators: those who still look wrong, a few, are then examined with all runs."""
-UNREACHED: Final = "eager does not come so far"
+UNREACHED: Final = "eager already failed before this operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def windows(
 
 
 def _examine(examiner: Examiner, alone: Sequence[Case]) -> list[Own]:
-    """All side by side in one program; in halves when the platform does not take them together."""
+    """All in one program; in halves when the platform refuses them together."""
     found, names = _together(examiner, alone, GLANCE)
     if found.both_ran:
         return _with_suspects(examiner, alone, [_of_comparisons(found, mine) for mine in names])
@@ -114,7 +114,7 @@ def _examine(examiner: Examiner, alone: Sequence[Case]) -> list[Own]:
 
 
 def _together(examiner: Examiner, alone: Sequence[Case], noise_runs: int) -> tuple[Examination, list[list[str]]]:
-    whole, names = merged(alone, "operators side by side")
+    whole, names = merged(alone, "operators in one program")
     return examiner.examine(whole, noise_runs=noise_runs), names
 
 

@@ -32,7 +32,7 @@ def capture(run: Run, witness: Case, parts: Sequence[Collection[int]]) -> list[d
     if missing:
         outcome = run(witness.with_program(plan.exposing(missing)))
         if not outcome.ok:
-            raise ProgramError("the program cannot be run with its inner values shown", cause=outcome.message)
+            raise ProgramError("the program fails when its intermediate values are exposed", cause=outcome.message)
         shown = {item.name: item for item in outcome.outputs}
         known |= {key: plan.value(key, shown[f"[{place}]"]) for place, key in enumerate(missing)}
     return [{identity: known[key] for identity, key in row.items()} for row in wanted]
@@ -78,7 +78,7 @@ class _Plan:
         return replace(program, nodes=tuple(nodes), outputs=outputs, example=())
 
     def _first_place(self, key: tuple[int, int]) -> int:
-        """Where a value of a time can be seen first: when it was made, and so many writes were."""
+        """The first index at which this version of a value exists."""
         identity, version = key
         return max(self.versions.index(version), self.places.get(identity, -1) + 1)
 

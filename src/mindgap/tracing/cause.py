@@ -96,7 +96,7 @@ def _classify(
         if pair is not None and abs(pair[0] - pair[1]) > 0.1 * max(pair):
             why = f"the same numbers in reverse order are off by {pair[1]:.3g}, not {pair[0]:.3g}"
             return CauseKind.SCHEDULING, why
-        return CauseKind.SCHEDULING, "an operator that sums inside is off by a few hundred last bits"
+        return CauseKind.SCHEDULING, "an operator that sums inside differs by a few hundred units in the last place"
     return CauseKind.IMPLEMENTATION, "ordinary values in contiguous memory differ"
 
 

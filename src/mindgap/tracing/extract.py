@@ -97,7 +97,7 @@ def changed_leaves(node: Node, change: Callable[[Any], Any]) -> Node:
 
 
 def merged(witnesses: Sequence[Case], name: str) -> tuple[Case, list[list[str]]]:
-    """Many programs side by side in one, so that one compilation serves all.
+    """Many programs as one, so that one compilation serves all.
 
     Returns with it the names of each program's outputs in the whole: an output, or an input that it changes.
     """

@@ -53,11 +53,11 @@ def errors_along(
         shown, count = showing(program, members)
         seen = examiner.examine(witness.with_program(shown), noise_runs=NOISE_RUNS)
         if not seen.both_ran:
-            return Along({}, f"it does not run with its inner values shown: {seen.candidate.message}")
+            return Along({}, f"exposing intermediate values makes it fail: {seen.candidate.message}")
         kept = [seen.comparisons.get(f"[{place}]") for place in range(len(members), len(members) + count)]
         changed = [item for name, item in seen.comparisons.items() if name.startswith("input:")]
         if not any(item and item.conclusion is Conclusion.DIVERGES for item in (*kept, *changed)):
-            return Along({}, "showing inner values removes the difference: operators that are fused behave otherwise")
+            return Along({}, "exposing intermediate values removes the difference: fused operators behave differently")
         shown_here = {identity: seen.comparisons[f"[{place}]"] for place, identity in enumerate(members)}
         found |= shown_here
         if any(item.conclusion is Conclusion.DIVERGES for item in shown_here.values()):

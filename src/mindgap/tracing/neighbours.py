@@ -34,7 +34,7 @@ def wrong_together(
 
 
 def neighbourhoods(program: Program, generations: int) -> list[tuple[int, ...]]:
-    """Every operator with the first few that read its result, so many generations on; each set once."""
+    """Every operator with the first few that read its result, for this many generations; each set once."""
     parts = units(program)
     owner = {member: part for part in parts for member in part}
     readers: dict[tuple[int, ...], list[tuple[int, ...]]] = {part: [] for part in parts}

@@ -108,7 +108,7 @@ def _factor(actual: torch.Tensor, right: torch.Tensor) -> str:
     ratio = (actual[usable].double() / right[usable].double()) if bool(usable.any()) else torch.empty(0)
     if ratio.numel() < 2 or float(ratio.max() - ratio.min()) > 1e-6 * float(ratio.abs().max()):
         return ""
-    return f"is off by the same factor everywhere: {float(ratio.mean()):.9g}"
+    return f"differs by the same factor everywhere: {float(ratio.mean()):.9g}"
 
 
 NARROWER: Final = ("computes in", "is rounded to")

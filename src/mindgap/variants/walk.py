@@ -1,4 +1,4 @@
-"""Walking through arguments, thousands of times a second: plain types are tested first, without generators.
+"""Walking through arguments, thousands of times per second: plain types are tested first, without generators.
 
 `program.graph` has the same for any mapping; here a node's arguments are lists, tuples, references and literals.
 """
