@@ -8,7 +8,8 @@ import torch
 from mindgap.program.inputs import Inputs
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.surveyor import survey
+from mindgap.verdicts.survey import THOROUGH
+from mindgap.verdicts.surveyor import Surveyor, survey
 from tests.verdicts.programs import ok, program, surveyed
 
 
@@ -123,3 +124,9 @@ def test_modules_in_training_start_every_run_from_the_same_state():
     before = module.running_mean.clone()
     found = survey(module, Inputs.of((torch.randn(8, 4),), {}), 0, 3)
     assert torch.equal(module.running_mean, before) and found.outputs[0].condition < 1e-4
+
+
+def test_whether_more_runs_may_follow_does_not_change_the_condition():
+    inputs = Inputs.of((torch.linspace(1.0, 2.0, 256),), {})
+    found = [Surveyor(lambda t: (t - 1.5) * 1e3, inputs).survey(THOROUGH, more).outputs[0] for more in (False, True)]
+    assert found[0].condition == found[1].condition > 0

@@ -159,6 +159,7 @@ class Surveyor:
             distrust, reference = "the float64 run gives another shape", None
         elif floor.reshaped:
             distrust = RESHAPED
+        condition = floor.condition  # before `smooth`, which may change the spread in place
         return Surveyed(
             name,
             DTYPE_NAMES[plain.dtype],
@@ -167,7 +168,7 @@ class Surveyor:
             flips=floor.flips,
             indices=self.indices[name][1] if name in self.indices else None,
             distrust=distrust,
-            condition=floor.condition,
+            condition=condition,
         )
 
     def is_suspicious(self, item: Surveyed) -> bool:
