@@ -171,7 +171,8 @@ def _one(pool: Pool, witness: Case, fault: str, number: int, place: Path, budget
             "found": True,
             "op": node.op,
             "left": len(found.proof.operators),
-            "named": not found.is_together and found.culprits[0] == node.id,
+            "named": found.culprits[0] == node.id,
+            "together": found.is_together,
             "class_right": found.cause.kind.value in FAULTS[fault].classes,
             "seconds": sum(found.seconds.values()),
         }
@@ -204,6 +205,7 @@ def _summary(fault: str, rows: Sequence[Row], percent: bool = False) -> Row:
         "variants": sum(row["drawn"] for row in rows),
         "reach an output": len(found),
         "node named first": part(lambda row: row["named"]),
+        "wrong alone": part(lambda row: row["named"] and not row.get("together")),
         "cause right": part(lambda row: row["class_right"]),
         f"at most {FEW} operators": part(lambda row: row["left"] <= FEW),
         "script shows it": part(lambda row: row["reproduces"]),
