@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.plan import Plan
 from tests.cli.conftest import Run
 
 BUCKETS = """
@@ -46,3 +48,11 @@ def test_a_finding_needs_a_campaign(mindgap: Run, here: Path) -> None:
     done = mindgap("explain", "F-03", "-o", "nowhere")
     assert done.returncode == 2 and "there is no campaign" in done.stderr
     assert mindgap("explain").returncode == 2
+
+
+def test_all_findings_of_a_campaign_without_any_is_no_error(mindgap: Run, here: Path) -> None:
+    with Ledger(here / "quiet") as ledger:
+        ledger.set_meta(plan=Plan(("eager", "openvino"), 3).to_text())
+    done = mindgap("explain", "--all", "-o", "quiet", "--json", "none.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((here / "none.json").read_text())["findings"] == []

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from mindgap.corpus.export import export, prepare
-from mindgap.corpus.liveness import Liveness, Watch
+from mindgap.corpus.liveness import Liveness, LivenessObserver
 from mindgap.corpus.loaded import Loaded
 from mindgap.program.interpret import Executable
 
@@ -18,7 +18,7 @@ def watch(model: nn.Module | object, *args: torch.Tensor) -> Liveness:
     loaded = Loaded("m", args or (X,), {}, model=model)  # type: ignore[arg-type]
     inputs = prepare(loaded)
     program, constants = export(loaded)
-    observer = Watch(program, constants, inputs.copies())
+    observer = LivenessObserver(program, constants, inputs.copies())
     Executable(program, constants).run(inputs.copies(), observer=observer)
     return observer.found()
 

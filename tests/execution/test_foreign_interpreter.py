@@ -11,7 +11,10 @@ import pytest
 import torch
 
 import mindgap
+from mindgap.execution.process import Death
 from mindgap.platforms.config import load_config
+from mindgap.platforms.registry import resolve
+from tests.loaded import loaded_modules
 
 TORCH_AND_ITS_NEEDS = (
     "torch", "torchgen", "functorch", "numpy", "msgpack", "msgspec", "typing_extensions", "sympy", "mpmath", "networkx",
@@ -55,3 +58,17 @@ def test_two_interpreters_side_by_side(interpreter: Path, tmp_path: Path) -> Non
     assert {item.outcome.status.value for item in result.platforms.values()} == {"ok"}
     assert result.platforms["other"].verdict.conclusion.value == "agrees"
     assert "default" in result.platforms["other-scalar"].probe.device.lower()
+
+
+def test_a_foreign_worker_loads_four_folders_to_run_a_program(interpreter: Path, tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    (tmp_path / "mindgap.toml").write_text(
+        f'[platform.other]\nruntime = "eager"\npython = "{interpreter}"\nenv = {{ PYTHONPATH = "{root}" }}\n'
+    )
+    with mindgap.Session(load_config(tmp_path / "mindgap.toml")) as session:
+        result = session.check(norm_of, [torch.randn(4, 8)], on=["other"], program=True)
+        loaded = session.pool.ask(resolve("other", session.config), loaded_modules, None)
+    assert result.platforms["other"].outcome.ok
+    assert not isinstance(loaded, Death)
+    folders = {name.split(".")[1] for name in loaded}
+    assert folders == {"errors", "records", "program", "execution", "platforms"}, loaded

@@ -18,7 +18,7 @@ import torch
 
 from mindgap.corpus.export import export, prepare
 from mindgap.corpus.inputs import first_line
-from mindgap.corpus.liveness import Liveness, Watch
+from mindgap.corpus.liveness import Liveness, LivenessObserver
 from mindgap.corpus.load import load
 from mindgap.corpus.recipes import with_held
 from mindgap.corpus.roundtrip import as_example, difference, run_call, run_source
@@ -127,7 +127,7 @@ def _build(source: Source, folder: Path) -> BuiltModel:
         again = codec.decode(path.read_bytes(), where=str(path))
         made = codec.load_constants(again, path, proven)
     with _stage("run"):
-        watch = Watch(again, made, [item.tensor for item in inputs.tensors])
+        watch = LivenessObserver(again, made, [item.tensor for item in inputs.tensors])
         executable = Executable(again, made)
         given = run_call(inputs, source.seed, lambda tensors: executable.run(tensors, observer=watch))
     different = difference(expected, given) if expected is not None else ""

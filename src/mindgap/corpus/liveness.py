@@ -41,7 +41,7 @@ class Liveness:
 
 
 @dataclass
-class Watch:
+class LivenessObserver:
     """An observer for `Executable.run` that takes notes and changes nothing."""
 
     program: Program

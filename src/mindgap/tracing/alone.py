@@ -29,7 +29,7 @@ UNREACHED: Final = "eager already failed before this operator"
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class Alone:
     """What one operator shows alone."""
 
     comparison: Comparison | None = None
@@ -40,7 +40,9 @@ class Own:
     """Why it could not be examined alone."""
 
 
-def own_errors(examiner: Examiner, witness: Case, tell: Callable[[str], None] = lambda what: None) -> dict[int, Own]:
+def examine_alone(
+    examiner: Examiner, witness: Case, tell: Callable[[str], None] = lambda what: None
+) -> dict[int, Alone]:
     """By node id of each operator: what it shows alone."""
     parts = units(witness.graph)
     return {part[0]: own for part, own in errors_of(examiner, witness, parts, "operators", tell).items()}
@@ -48,15 +50,15 @@ def own_errors(examiner: Examiner, witness: Case, tell: Callable[[str], None] = 
 
 def errors_of(
     examiner: Examiner, witness: Case, parts: Sequence[tuple[int, ...]], called: str, tell: Callable[[str], None]
-) -> dict[tuple[int, ...], Own]:
+) -> dict[tuple[int, ...], Alone]:
     """What each of these parts of a program shows on its own."""
-    found: dict[tuple[int, ...], Own] = {}
+    found: dict[tuple[int, ...], Alone] = {}
     for captured in windows(witness.graph, parts, most_units=len(parts)):
         values = _values(examiner, witness, captured)  # one run of the program up to here
         for window in windows(witness.graph, captured):
             tell(f"{called} {len(found) + 1} to {len(found) + len(window)} of {len(parts)}, each alone")
             alone = {part: extract(witness, part, values[part]) for part in window if part in values}
-            found |= {part: Own(problem=UNREACHED) for part in window if part not in alone}
+            found |= {part: Alone(problem=UNREACHED) for part in window if part not in alone}
             if alone:
                 found |= zip(alone, _examine(examiner, list(alone.values())))
     return found
@@ -101,14 +103,16 @@ def windows(
         yield window
 
 
-def _examine(examiner: Examiner, alone: Sequence[Case]) -> list[Own]:
+def _examine(examiner: Examiner, alone: Sequence[Case]) -> list[Alone]:
     """All in one program; in halves when the platform refuses them together."""
     found, names = _together(examiner, alone, GLANCE)
     if found.both_ran:
         return _with_suspects(examiner, alone, [_of_comparisons(found, mine) for mine in names])
     if len(alone) == 1:
         failed = found.candidate if found.eager.ok else found.eager
-        return [Own(symptom=found.symptom, problem=f"{failed.status.value} at {failed.stage.value}: {failed.message}")]
+        return [
+            Alone(symptom=found.symptom, problem=f"{failed.status.value} at {failed.stage.value}: {failed.message}")
+        ]
     half = len(alone) // 2
     return _examine(examiner, alone[:half]) + _examine(examiner, alone[half:])
 
@@ -118,7 +122,7 @@ def _together(examiner: Examiner, alone: Sequence[Case], noise_runs: int) -> tup
     return examiner.examine(whole, noise_runs=noise_runs), names
 
 
-def _with_suspects(examiner: Examiner, alone: Sequence[Case], glances: list[Own]) -> list[Own]:
+def _with_suspects(examiner: Examiner, alone: Sequence[Case], glances: list[Alone]) -> list[Alone]:
     """What a glance showed; where it looks wrong, what all noise runs show."""
     suspects = [place for place, own in enumerate(glances) if own.symptom is not None]
     if not suspects:
@@ -130,13 +134,13 @@ def _with_suspects(examiner: Examiner, alone: Sequence[Case], glances: list[Own]
     return [certain.get(place, own) for place, own in enumerate(glances)]
 
 
-def _of_comparisons(found: Examination, names: Sequence[str]) -> Own:
+def _of_comparisons(found: Examination, names: Sequence[str]) -> Alone:
     comparisons = [found.comparisons[name] for name in names if name in found.comparisons]
     worst = gravest(comparisons) if comparisons else None
     if worst is None or worst.conclusion is Conclusion.AGREES:
-        return Own()
+        return Alone()
     wrong = worst.conclusion is Conclusion.DIVERGES
-    return Own(worst, Symptom(worst.conclusion, worst.kind, worst.blame) if wrong else None)
+    return Alone(worst, Symptom(worst.conclusion, worst.kind, worst.blame) if wrong else None)
 
 
 def _bytes(meta: NodeMeta) -> int:

@@ -1,4 +1,4 @@
-"""The error along the program: every inner value of the platform's own run, shown as an output."""
+"""The error inner the program: every inner value of the platform's own run, shown as an output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLE: Final = 24
 
 
 @dataclass(frozen=True)
-class Along:
+class InnerValues:
     """What the inner values of a run show; `problem` says why they say nothing."""
 
     comparisons: dict[int, Comparison] = field(default_factory=dict)
@@ -31,12 +31,12 @@ class Along:
     problem: str = ""
 
 
-def errors_along(
+def inner_values(
     examiner: Examiner,
     witness: Case,
     wanted: Collection[int],
     tell: Callable[[str], None] = lambda what: None,
-) -> Along:
+) -> InnerValues:
     """Windows of the wanted inner values from the first on, until one holds the first value that is wrong.
 
     Showing a value may keep a compiler from fusing it away, and with that remove the difference: then nothing
@@ -53,16 +53,18 @@ def errors_along(
         shown, count = showing(program, members)
         seen = examiner.examine(witness.with_program(shown), noise_runs=NOISE_RUNS)
         if not seen.both_ran:
-            return Along({}, f"exposing intermediate values makes it fail: {seen.candidate.message}")
+            return InnerValues({}, f"exposing intermediate values makes it fail: {seen.candidate.message}")
         kept = [seen.comparisons.get(f"[{place}]") for place in range(len(members), len(members) + count)]
         changed = [item for name, item in seen.comparisons.items() if name.startswith("input:")]
         if not any(item and item.conclusion is Conclusion.DIVERGES for item in (*kept, *changed)):
-            return Along({}, "exposing intermediate values removes the difference: fused operators behave differently")
+            return InnerValues(
+                {}, "exposing intermediate values removes the difference: fused operators behave differently"
+            )
         shown_here = {identity: seen.comparisons[f"[{place}]"] for place, identity in enumerate(members)}
         found |= shown_here
         if any(item.conclusion is Conclusion.DIVERGES for item in shown_here.values()):
             break
-    return Along(found)
+    return InnerValues(found)
 
 
 def worth_showing(program: Program, culprits: Collection[int]) -> set[int]:

@@ -12,10 +12,10 @@ from mindgap.program.graph import Node, NodeMeta, references
 from mindgap.records.explanation import TracedOperator
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.verdict import Conclusion
-from mindgap.tracing.alone import Own, own_errors
+from mindgap.tracing.alone import Alone, examine_alone
 from mindgap.tracing.examine import Examiner, Symptom
 from mindgap.tracing.extract import units
-from mindgap.tracing.inner_values import Along, errors_along, worth_showing
+from mindgap.tracing.inner_values import InnerValues, inner_values, worth_showing
 from mindgap.tracing.neighbours import wrong_together
 
 
@@ -52,29 +52,31 @@ def trace(
     """
     before = examiner.executed
     parts = {part[0]: part for part in units(witness.graph)}
-    only = {root: Own(symptom=symptom) for root in parts} if len(parts) == 1 else None  # nobody else can be at fault
-    own = only or own_errors(examiner, witness, tell)
+    only = {root: Alone(symptom=symptom) for root in parts} if len(parts) == 1 else None  # nobody else can be at fault
+    own = only or examine_alone(examiner, witness, tell)
     runs = symptom.eager_runs and symptom.candidate_runs
     suspects = [root for root, item in own.items() if item.symptom and symptom.fits(item.symptom, exactly=False)]
     wanted = worth_showing(witness.graph, suspects)
-    along = errors_along(examiner, witness, wanted, tell) if runs and len(own) > 1 else Along()
+    inner = inner_values(examiner, witness, wanted, tell) if runs and len(own) > 1 else InnerValues()
     nodes = {node.id: node for node in witness.graph.nodes}
     steps = tuple(
-        _step(nodes[root], index, part, own[root], along, symptom)
+        _step(nodes[root], index, part, own[root], inner, symptom)
         for index, (root, part) in enumerate(parts.items(), start=1)
     )
     guilty = [step for step in steps if step.at_fault]
-    culprits = tuple(step.node for step in _ranked(guilty, witness, along))
+    culprits = tuple(step.node for step in _ranked(guilty, witness, inner))
     late = time.monotonic() > until
     together = () if culprits or late or not runs else wrong_together(examiner, witness, symptom, tell)
     cost = (examiner.executed - before) / max(1, len(witness.graph.nodes))
-    return Trace(steps, culprits, together, along.problem, cost, parts)
+    return Trace(steps, culprits, together, inner.problem, cost, parts)
 
 
-def _step(node: Node, index: int, part: tuple[int, ...], own: Own, along: Along, symptom: Symptom) -> TracedOperator:
+def _step(
+    node: Node, index: int, part: tuple[int, ...], own: Alone, inner: InnerValues, symptom: Symptom
+) -> TracedOperator:
     comparison = own.comparison
     fault = own.symptom is not None and symptom.fits(own.symptom, exactly=False)
-    seen = [along.comparisons[member] for member in part if member in along.comparisons]
+    seen = [inner.comparisons[member] for member in part if member in inner.comparisons]
     wrong = any(item.conclusion is Conclusion.DIVERGES for item in seen)
     totals = [item.ratio or 0.0 for item in seen]
     return TracedOperator(
@@ -94,13 +96,13 @@ def _step(node: Node, index: int, part: tuple[int, ...], own: Own, along: Along,
     )
 
 
-def _ranked(guilty: list[TracedOperator], witness: Case, along: Along) -> list[TracedOperator]:
+def _ranked(guilty: list[TracedOperator], witness: Case, inner: InnerValues) -> list[TracedOperator]:
     """Operators that are wrong alone, those whose result is also wrong in the whole program first; then in order.
 
     An operator that inherits nothing comes before one that may only be wrong because of what it was fed.
     """
-    seen = {step.node for step in guilty if step.total is not None and step.node in along.comparisons}
-    wrong = {i for i, item in along.comparisons.items() if item.conclusion is Conclusion.DIVERGES}
+    seen = {step.node for step in guilty if step.total is not None and step.node in inner.comparisons}
+    wrong = {i for i, item in inner.comparisons.items() if item.conclusion is Conclusion.DIVERGES}
     nodes = {node.id: node for node in witness.graph.nodes}
 
     def rank(step: TracedOperator) -> tuple[bool, bool, int]:
