@@ -45,7 +45,7 @@ def test_what_was_written_is_read(ledger: Ledger) -> None:
     with Ledger(ledger.directory, new=False) as again:
         again.add_platforms({"eager": ("1", "cpu"), "wrong": ("2", "test")})
         assert again.done() == {0: {"eager", "wrong"}, 7: {"eager", "wrong"}}
-        assert again.outcomes(7) == dossier(7).trials
+        assert again.outcomes(7) == dossier(7).outcomes
         kept = dict(again.data.execute("SELECT id, program IS NOT NULL FROM programs"))
         sentences = dict(again.data.execute("SELECT program, sentence FROM verdicts"))
         assert kept == {0: 0, 7: 1} and sentences == {0: None, 7: "a sentence"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mindgap.records.verdict import Blame, Conclusion
@@ -49,7 +49,11 @@ def test_the_exact_result_of_inputs_that_are_a_rounding_away_is_no_defect(name, 
     x = points(10.0**power, generator)
     signs = torch.randint(0, 2, x.shape, generator=generator) * 2 - 1
     function = FUNCTIONS[name]
-    nearby = function((x * (1 + signs * 2.0**-24)).double()).float()
+    try:
+        nearby = function((x * (1 + signs * 2.0**-24)).double()).float()
+        function(x)
+    except torch.linalg.LinAlgError:  # a singular matrix was drawn: there is no result to judge
+        assume(False)
     assert verdict(function, x, nearby).conclusion is not Conclusion.DIVERGES
 
 
