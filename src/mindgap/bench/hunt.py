@@ -14,7 +14,7 @@ from typing import Final
 
 from mindgap.bench.measurement import Measurement, Row, Tell
 from mindgap.campaign.campaign_run import CampaignRun
-from mindgap.campaign.ledger import FILE, Ledger
+from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.stream import stream_of
@@ -118,10 +118,15 @@ def _campaign(names: tuple[str, ...], variants: int, seed: int, jobs: int) -> _R
         run.run(stream_of(plan, Path(folder), pool), None, watch)
         (start, before, used, judging), (end, after, used_at_end, judging_at_end) = marks[0], marks[-1]
         total = ledger.data.execute("SELECT SUM(seconds) FROM outcomes").fetchone()[0] or 0.0
-        size = (Path(folder) / FILE).stat().st_size // ledger.count()
+        size = _ledger_bytes(ledger) // ledger.count()
         own = total * (after - before) / variants
         return _Rate(jobs, end - start, after - before, used_at_end - used, own, judging_at_end - judging,
                      resident_mb(), size)  # fmt: skip
+
+
+def _ledger_bytes(ledger: Ledger) -> int:
+    pages, size = (ledger.data.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    return int(pages) * int(size)
 
 
 @contextlib.contextmanager

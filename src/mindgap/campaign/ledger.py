@@ -211,7 +211,7 @@ class Ledger:
                 message,
                 note=note,
                 stable=None if stable is None else bool(stable),
-                seconds={"all": seconds},
+                seconds={"all": seconds} if seconds else {},
                 digest=digest.hex() if digest else "",
             )
             for platform, status, stage, message, digest, stable, note, seconds in self._data.execute(query, (program,))

@@ -133,9 +133,10 @@ def _witness(finding: Finding) -> str:
 
 
 def failures_table(findings: Sequence[Finding]) -> Table:
-    titles = ["id", "platform", "what", "stage", "variants", "models", "message"]
+    titles = ["id", "platform", "what", "stage", "operator", "variants", "models", "message"]
     return titles, [
-        [f.id, ", ".join(f.platforms), f.kind, f.stage, str(f.variants), str(f.bases), f.message] for f in findings
+        [f.id, ", ".join(f.platforms), f.kind, f.stage, operator_of(f), str(f.variants), str(f.bases), f.message]
+        for f in findings
     ]
 
 
