@@ -19,14 +19,13 @@ class HuntProgress(Moving):
 
     def __init__(self) -> None:
         super().__init__()
-        self._text, self._logged = "starting the platforms", 0.0
+        self._text, self._logged_text, self._logged = "starting the platforms", "", 0.0
 
     def __call__(self, now: Snapshot) -> None:
-        text = plain_text(words.progress_text(now))
-        if time.monotonic() - self._logged >= PLAIN_S and text != self._text:
-            self._logged = time.monotonic()
-            self.log(text)
-        self._text = text
+        self._text = plain_text(words.progress_text(now))
+        if time.monotonic() - self._logged >= PLAIN_S and self._text != self._logged_text:
+            self._logged, self._logged_text = time.monotonic(), self._text
+            self.log(self._text)
 
     def line(self) -> str:
         return self._text
