@@ -19,7 +19,7 @@ from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.reader import open_ledger, read
-from mindgap.errors import UsageError
+from mindgap.errors import UnknownPlatform, UsageError
 from mindgap.execution.pool import KILLED_TRIES
 from mindgap.report.campaign import undecided
 from tests.campaign import programs
@@ -129,6 +129,12 @@ def test_another_plan_is_refused_and_a_missing_campaign_is_said(planted: Path, t
         programs.run(tmp_path / "none", None)
     with Ledger(planted), pytest.raises(UsageError, match="another campaign is writing"):
         programs.run(planted, None)
+
+
+def test_a_misspelt_platform_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(UnknownPlatform, match="wrnog"):
+        programs.run(tmp_path / "a", programs.plan("wrnog"))
+    assert not (tmp_path / "a").exists()
 
 
 CAMPAIGN = (

@@ -66,7 +66,9 @@ def hunt(
     Ctrl-C, a time limit and a kill all leave a ledger that the next call continues. With `cluster`, the
     platforms are those of a Ray cluster.
     """
-    directory = Path(directory)
+    directory, config = Path(directory), config or load_config(None)
+    for name in plan.platforms if plan is not None else ():
+        resolve(name, config)  # a misspelt platform leaves nothing behind
     with Ledger(directory, new=plan is not None) as ledger:
         plan = _plan(ledger, plan)
         with Pool(import_paths) as pool:
