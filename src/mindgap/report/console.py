@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,8 +54,8 @@ def make_console(stderr: bool = False) -> Console:
     return console
 
 
-class Moving:
-    """One line on stderr that is drawn anew while work goes on; nothing moves when stderr is not a terminal."""
+class Moving(ABC):
+    """One line on stderr that is redrawn while work is under way; without a terminal nothing moves."""
 
     def __init__(self) -> None:
         self.console = make_console(stderr=True)
@@ -75,8 +76,9 @@ class Moving:
         """Drawn anew at each refresh, so that the clock moves while nothing else does."""
         return Text(f"{time.monotonic() - self.start:.0f} s  {self.line()}", no_wrap=True, overflow="ellipsis")
 
+    @abstractmethod
     def line(self) -> str:
-        raise NotImplementedError
+        """What is being done, now."""
 
     def log(self, text: str) -> None:
         """A plain line, when there is no terminal that could show the moving one."""
