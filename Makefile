@@ -12,7 +12,7 @@ CORPUS := .venv-corpus
 CORPUS_INSTALLED := $(CORPUS)/.installed
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-corpus lint types cases roundtrip quality reference clean
+.PHONY: demo test test-corpus lint types cases roundtrip quality fuzz chaos reference clean
 
 # Exit code 1 means that differences were found: what the demo is for.
 demo: $(INSTALLED)
@@ -63,10 +63,21 @@ quality: $(INSTALLED)
 	mkdir -p out
 	$(BIN)/mindgap bench quality --keep out/quality.jsonl -o docs/results/quality.md
 
+# Damaged files for every reader; what is new goes to the corpus of the tests. MINUTES=5 for a shorter run.
+MINUTES ?= 30
+fuzz: $(INSTALLED)
+	mkdir -p out
+	$(BIN)/python -m tests.security.fuzzing --minutes $(MINUTES) --keep -o out/fuzz.json
+
+# Campaigns that are killed, stopped and starved: nothing may be lost or left behind. Full disks need the right to mount.
+chaos: $(INSTALLED)
+	$(BIN)/mindgap bench chaos --campaigns 24 -o docs/results/chaos.md
+
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP_INSTALL) torch
 	$(BIN)/python $(PIP_INSTALL) -e '.[dev]'
+	$(BIN)/python -m mindgap.corpus.import_hook  # timm brings a torchvision that may not fit this torch
 	touch $@
 
 # Resemblyzer without what it needs to be imported, a compiler among it: only its weights are used.
@@ -75,6 +86,7 @@ $(CORPUS_INSTALLED): pyproject.toml constraints.txt
 	$(CORPUS)/bin/python $(PIP_INSTALL) torch
 	$(CORPUS)/bin/python $(PIP_INSTALL) -e '.[corpus,test]'
 	$(CORPUS)/bin/python $(PIP_INSTALL) --no-deps Resemblyzer
+	$(CORPUS)/bin/python -m mindgap.corpus.import_hook
 	touch $@
 
 clean:

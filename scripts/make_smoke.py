@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from mindgap.corpus.build_model import build_model
-from mindgap.corpus.sources.shipped import FOLDER, file_name
+from mindgap.corpus.sources.shipped import file_name
+from mindgap.corpus.spelling import SMOKE
 from mindgap.records.files import write_whole
 from mindgap.records.source import Source
 
@@ -72,11 +73,11 @@ def main() -> None:
     total = sum(map(len, made.values()))
     if total > MOST_BYTES:
         sys.exit(f"{total} bytes are too many")
-    FOLDER.mkdir(exist_ok=True)
-    for old in FOLDER.glob("*.mgp"):
+    SMOKE.mkdir(exist_ok=True)
+    for old in SMOKE.glob("*.mgp"):
         old.unlink()
     for name, data in made.items():
-        write_whole(FOLDER / name, data)
+        write_whole(SMOKE / name, data)
     sys.stdout.write(f"{len(made)} programs, {total} bytes\n")
 
 

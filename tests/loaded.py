@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from mindgap.execution.tasks import Worker, task
 
@@ -12,6 +14,12 @@ from mindgap.execution.tasks import Worker, task
 @task
 def loaded_modules(worker: Worker, request: None) -> tuple[str, ...]:
     return tuple(name for name in sys.modules if name.startswith("mindgap."))
+
+
+def importing_tests(spec: Any) -> Any:
+    """A platform whose worker can import the tests: by itself it finds nothing but what is installed."""
+
+    return replace(spec, env={**spec.env, "PYTHONPATH": str(Path(__file__).parents[1])})
 
 
 def loaded_after_a_program(platform: str) -> dict[str, list[str]]:
@@ -25,11 +33,13 @@ def loaded_after_a_program(platform: str) -> dict[str, list[str]]:
     from tests.loaded import loaded_modules as named  # run as a script, this file has another name
     from tests.tracing.witnesses import witness_of
 
-    with Pool([str(Path(__file__).parents[1])]) as pool:
+    spec = resolve(platform)
+    spec = replace(spec, env={**spec.env, "PYTHONPATH": str(Path(__file__).parents[1])})
+    with Pool() as pool:
         parcel = make_parcel(witness_of(torch.tanh, torch.ones(3)), pool.scratch.new_file("case"))
-        outcome = run(pool, resolve(platform), parcel)
+        outcome = run(pool, spec, parcel)
         assert outcome.ok, outcome
-        modules = pool.ask(resolve(platform), named, None)
+        modules = pool.ask(spec, named, None)
     found: dict[str, list[str]] = {}
     for name in sorted(modules):  # type: ignore[union-attr]
         _, folder, *rest = name.split(".", 2)

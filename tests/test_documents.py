@@ -18,6 +18,7 @@ import typer
 from typer.main import get_command
 
 from mindgap.cli import make_app
+from mindgap.corpus.spelling import all_forms
 from tests.loaded import loaded_text
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -257,3 +258,9 @@ def test_every_table_of_the_ledger_is_described() -> None:
     assert all(f"`{name}`" in page for name in TABLES)
     row = re.search(r"^\| `findings` \|.*$", page, re.MULTILINE)
     assert row is not None and all(f"`{column}`" in row[0] for column in FINDINGS)
+
+
+def test_every_form_of_a_model_is_described() -> None:
+    page = (ROOT / "docs" / "check.md").read_text()
+    missing = [form for form in all_forms() if f"`{form.partition(' ')[0]}`" not in page]
+    assert not missing

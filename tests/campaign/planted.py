@@ -65,6 +65,18 @@ class Slow(Wrong):
         return super().prepare(case, clock)
 
 
+class SlowStart(Wrong):
+    """As wrong, and very slow to prepare its first program."""
+
+    started = False
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        if not SlowStart.started:
+            SlowStart.started = True
+            time.sleep(3.5)
+        return super().prepare(case, clock)
+
+
 class Chaos(Platform):
     """What happens depends on the program alone, except that it also leaks."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -52,6 +53,13 @@ def test_a_planted_fault_becomes_one_finding_with_its_operator_and_cause(tmp_pat
     assert finding.operator == PLANTED and finding.explanation is not None
     assert finding.explanation.operator == PLANTED and finding.explanation.proof.operators == (PLANTED,)
     assert (tmp_path / finding.folder / "repro.py").is_file()
+
+
+def test_a_budget_that_is_too_small_leaves_findings_to_another_run(tmp_path: Path) -> None:
+    campaign = programs.run(tmp_path, programs.plan("wrong"), explain_s=0.01).campaign
+    assert campaign.findings and all(finding.explanation is None for finding in campaign.findings)
+    with open_ledger(tmp_path) as data:
+        assert not list(data.execute("SELECT program FROM explanations")), "nobody looked at anything"
 
 
 def test_programs_are_kept_only_where_somebody_will_look(planted: Path) -> None:
@@ -129,6 +137,17 @@ def test_another_plan_is_refused_and_a_missing_campaign_is_said(planted: Path, t
         programs.run(tmp_path / "none", None)
     with Ledger(planted), pytest.raises(UsageError, match="another campaign is writing"):
         programs.run(planted, None)
+
+
+def test_a_campaign_can_have_more_variants_but_not_fewer(tmp_path: Path) -> None:
+    """It ends with what a campaign has that was so large from the start."""
+    programs.run(tmp_path / "a", programs.plan("wrong", count=8))
+    with pytest.raises(UsageError, match="more, not fewer"):
+        programs.run(tmp_path / "a", None, variants=7)
+    ending = programs.run(tmp_path / "a", None, variants=12)
+    assert ending.complete and ending.campaign.plan.variants == ending.campaign.variants == 12
+    programs.run(tmp_path / "b", programs.plan("wrong", count=12))
+    assert_same(tmp_path / "a", tmp_path / "b")
 
 
 def test_a_misspelt_platform_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -225,12 +244,33 @@ def test_another_version_of_a_platform_is_said_and_kept_apart(tmp_path: Path) ->
     assert any("versions 1 and 2" in line for line in undecided(ending.campaign))
 
 
+_WITHOUT_FRAGMENTS = "ALTER TABLE programs DROP COLUMN kind; ALTER TABLE verdicts DROP COLUMN crowd_only;"
+
+
+def test_a_ledger_of_schema_2_is_brought_up_to_date(planted: Path, tmp_path: Path) -> None:
+    """As an older mindgap left it, which knew no fragments."""
+    shutil.copytree(planted, tmp_path / "old")
+    data = sqlite3.connect(tmp_path / "old" / "ledger.sqlite")
+    data.executescript(f"UPDATE meta SET value = '2' WHERE key = 'schema'; {_WITHOUT_FRAGMENTS}")
+    plan = data.execute("SELECT value FROM meta WHERE key = 'plan'").fetchone()[0]
+    older = {key: value for key, value in json.loads(plan).items() if key != "fragments"}
+    data.execute("UPDATE meta SET value = ? WHERE key = 'plan'", (json.dumps(older),))
+    data.commit()
+    data.close()
+    with pytest.raises(UsageError, match="older mindgap"):
+        read(tmp_path / "old")
+    ending = programs.run(tmp_path / "old", None)
+    assert ending.complete and ending.campaign.variants == 24 and ending.campaign.fragments == 0
+    assert_same(planted, tmp_path / "old")
+
+
 def test_a_ledger_of_schema_1_is_brought_up_to_date(planted: Path, tmp_path: Path) -> None:
     """As an older mindgap left it: one version per platform, findings as tables, a suspect per verdict."""
     shutil.copytree(planted, tmp_path / "old")
     data = sqlite3.connect(tmp_path / "old" / "ledger.sqlite")
     data.executescript(
-        "UPDATE meta SET value = '1' WHERE key = 'schema'; ALTER TABLE verdicts ADD COLUMN suspect TEXT;"
+        f"UPDATE meta SET value = '1' WHERE key = 'schema'; {_WITHOUT_FRAGMENTS}"
+        "ALTER TABLE verdicts ADD COLUMN suspect TEXT;"
         "DROP TABLE runs; DROP TABLE explanations; DROP TABLE finding_ids;"
         "CREATE TABLE findings (id TEXT, signature TEXT); CREATE TABLE members (finding TEXT);"
         "INSERT INTO findings VALUES ('F-07', 'divergence | wrong | value | candidate |  | run | ')"

@@ -12,8 +12,8 @@ import pytest
 from mindgap.campaign.archive import Reading
 from mindgap.campaign.hunt import hunt, merge
 from mindgap.campaign.packing import pack_campaign
-from mindgap.campaign.remote import run_pack
-from mindgap.errors import CorruptProgram, UsageError
+from mindgap.campaign.remote import PackedProgram, run_pack
+from mindgap.errors import CorruptFile, UsageError
 from tests.campaign import programs
 from tests.campaign.comparing import content
 
@@ -101,10 +101,10 @@ def test_a_damaged_pack_is_refused(packed: tuple[Path, Path], tmp_path: Path) ->
         for name, data in parts.items():
             changed = name.startswith("programs") and bytes([data[0], data[1] ^ 1, *data[2:]])
             archive.writestr(name, changed or data)
-    with Reading(broken, "a campaign") as reading, pytest.raises(CorruptProgram, match="damaged"):
-        list(reading.rows("programs"))
+    with Reading(broken, "a campaign") as reading, pytest.raises(CorruptFile, match="damaged"):
+        list(reading.rows("programs", PackedProgram))
     (tmp_path / "none.mgz").write_bytes(b"no archive")
-    with pytest.raises(CorruptProgram, match="not a pack"):
+    with pytest.raises(CorruptFile, match="not a pack"):
         Reading(tmp_path / "none.mgz", "a campaign")
 
 

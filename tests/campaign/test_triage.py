@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mindgap.campaign.triage import Explained, group, new_ids, rough_key
+from mindgap.campaign.known import Known
+from mindgap.campaign.triage import Explained, group, new_ids, rough_key, with_known
 from mindgap.records.explanation import Cause, CauseKind, Explanation, Layer, Proof, Script, TracedOperator
 from mindgap.records.finding import Evidence
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.verdict import Conclusion, Kind, Verdict
+from tests.records.test_check import result
 
 
 def evidence(program: int = 0, platform: str = "inductor", **details: Any) -> Evidence:
@@ -165,3 +169,20 @@ def test_order_does_not_matter_and_nothing_is_lost(found: list[Evidence], shuffl
     assert findings == group(shuffled)
     assert sorted(map(repr, found)) == sorted(repr(item) for finding in findings for item in finding.evidence)
     assert len({finding.signature for finding in findings}) == len(findings)
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "pattern", "is_known"),
+    [
+        (Conclusion.FAILED, r"failure \| failed \| unsupported .* aten\.foo .* m\.py$", True),
+        (Conclusion.FAILED, "other_model", False),
+        (Conclusion.DIVERGES, r"divergence \| diverges", True),
+        (Conclusion.HAZARD, r"^hazard \| hazard", True),
+        (Conclusion.AGREES, "", False),
+    ],
+)
+def test_a_check_knows_what_campaigns_know(conclusion: Conclusion, pattern: str, is_known: bool) -> None:
+    """One known.toml for both: a platform of a check has the signature of a finding, followed by its model."""
+    listed = [Known("torch-1", re.compile(pattern), "https://x")]
+    item = with_known(result(conclusion), listed).platforms[conclusion.value]
+    assert item.known == ("torch-1 https://x" if is_known else "")

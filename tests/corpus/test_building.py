@@ -113,8 +113,11 @@ def test_a_target_is_met_exactly_and_the_next_build_goes_on(tmp_path: Path) -> N
     assert (first.built, first.total, first.left) == (2, 2, 2)
     again = build_corpus(store, models=2, sources=[str(folder)])
     assert (again.built, again.total) == (0, 2)
-    rest = build_corpus(store, sources=[str(folder)], jobs=1)
+    said: list[str] = []
+    rest = build_corpus(store, sources=[str(folder)], jobs=1, progress=lambda who, what: said.append(what))
     assert (rest.built, rest.total, rest.left) == (2, 4, 0)
+    assert "3 built" in said[-2] and "1 to try" in said[-2]
+    assert "4 built" in said[-1] and ", 0 s left; " in said[-1]
 
 
 def test_what_failed_is_tried_again_only_when_asked(tmp_path: Path) -> None:

@@ -151,12 +151,12 @@ def test_program_inputs_by_name_take_the_programs_order_and_layout() -> None:
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
     [
-        ((torch.ones(2, 3),), {}, "input y is missing"),
-        ((torch.ones(2, 3),), {"y": torch.ones(2, 3), "z": 0}, "it has no input z"),
-        ((torch.ones(2, 3),), {"x": torch.ones(2, 3), "y": 0}, "input x is given twice"),
+        ((torch.ones(2, 3),), {}, "input 'y' is missing"),
+        ((torch.ones(2, 3),), {"y": torch.ones(2, 3), "z": 0}, "it has no input 'z'"),
+        ((torch.ones(2, 3),), {"x": torch.ones(2, 3), "y": 0}, "input 'x' is given twice"),
         ((1, 2, 3), {}, "it takes 2 inputs"),
         ((torch.ones(2, 3), torch.ones(2, 4)), {}, r"expected float32\[2, 3\], given float32\[2, 4\]"),
-        ((torch.ones(2, 3), torch.ones(2, 3).half()), {}, r"input y does not fit[^$]*given float16\[2, 3\]"),
+        ((torch.ones(2, 3), torch.ones(2, 3).half()), {}, r"input 'y' does not fit[^$]*given float16\[2, 3\]"),
         ((torch.ones(2, 3), 5), {}, "given int"),
     ],
 )

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from mindgap.corpus.files import default_directory
 from mindgap.corpus.stats import causes, growth, summarise
-from mindgap.corpus.store import Entry, Status, Store, default_directory
+from mindgap.corpus.store import Entry, Status, Store
 from mindgap.errors import UsageError
 
 

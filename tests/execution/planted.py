@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import torch
 
+from mindgap.execution.tasks import Worker, stream_task
 from mindgap.platforms.base import Platform, Prepared, StageClock
 from mindgap.program.case import Case
 from mindgap.program.interpret import Executable
@@ -104,7 +107,22 @@ def _leave_a_child(tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
     return [NamedTensor("output", tensors[0] * 2)]
 
 
+def _killed(_: Sequence[torch.Tensor]) -> list[NamedTensor]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return []
+
+
+@stream_task
+def killed_once(worker: Worker, folder: str) -> Iterator[int]:
+    """Killed the first time that it is asked with a folder."""
+    with contextlib.suppress(FileExistsError):
+        Path(folder).mkdir()
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield 7
+
+
 FAILURES = {
+    "killed": _killed,
     "segfault": _segfault,
     "abort": _abort,
     "trap": _trap,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mindgap.errors import MindgapError, NoSpace
+from mindgap.errors import FilesLost, MindgapError, NoSpace
 from mindgap.execution import arena
 from mindgap.records.tensors import DTYPES, byte_view
 
@@ -55,6 +56,18 @@ def test_a_short_file_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"\x00" * 64)
     with pytest.raises(MindgapError, match="shorter"):
         arena.read(tmp_path / "file", entries)
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    entries = arena.write(tmp_path / "file", [torch.zeros(4)])
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+    with pytest.raises(MindgapError, match="not a file"):
+        arena.read(tmp_path / "pipe", entries)
+    with pytest.raises(MindgapError, match="not a file"):
+        arena.read(tmp_path / "link", entries)
+    with pytest.raises(FilesLost):
+        arena.read(tmp_path / "gone", entries)
 
 
 def test_a_full_disk_is_said_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,11 @@ from mindgap.execution.batches import BatchWorker
 from mindgap.execution.parcel import Constants, Parcel
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
-from mindgap.platforms.running import RunCases, died, run_cases
+from mindgap.platforms.running import RunCases, believed, died, run_cases
 from mindgap.program.codec import encode
 from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest
 from mindgap.program.made import Made
-from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.outcome import Outcome, Stage, Status, StoredTensor
 from mindgap.records.tensors import NamedTensor, TensorMeta
 from tests.execution.test_pool import META, planted
 
@@ -123,3 +124,25 @@ def test_weights_that_do_not_fit_are_made_again() -> None:
     again = weights.of(program, "")
     assert all(torch.equal(first[key], again[key]) for key in first)
     assert len(weights._kept) == 1
+
+
+def test_an_answer_about_others_or_about_impossible_tensors_is_not_believed(tmp_path: Path) -> None:
+    file = tmp_path / "outputs"
+
+    def said(shape: tuple[int, ...], stride: tuple[int, ...], dtype: str = "float32", offset: int = 0) -> Outcome:
+        stored = (StoredTensor("output", TensorMeta(shape, dtype, stride), offset),)
+        return Outcome("planted", Status.OK, Stage.RUN, file=str(file), stored=stored)
+
+    good = said((2, 3), (3, 1))
+    assert believed(good, planted(), file) is good
+    for lie in (
+        replace(good, platform="eager"),
+        replace(good, file="/etc/passwd"),
+        said((-2, 3), (3, 1)),
+        said((2, 3), (3,)),
+        said((2, 3), (1 << 40, 1)),
+        said((2, 3), (3, 1), "float7"),
+        said((2, 3), (3, 1), offset=-4),
+    ):
+        found = believed(lie, planted(), file)
+        assert (found.platform, found.status, found.file) == ("planted", Status.CRASH, "")

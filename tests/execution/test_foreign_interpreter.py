@@ -60,7 +60,7 @@ def test_two_interpreters_side_by_side(interpreter: Path, tmp_path: Path) -> Non
     assert "default" in result.platforms["other-scalar"].probe.device.lower()
 
 
-def test_a_foreign_worker_loads_four_folders_to_run_a_program(interpreter: Path, tmp_path: Path) -> None:
+def test_a_foreign_worker_loads_five_folders_to_run_a_program(interpreter: Path, tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     (tmp_path / "mindgap.toml").write_text(
         f'[platform.other]\nruntime = "eager"\npython = "{interpreter}"\nenv = {{ PYTHONPATH = "{root}" }}\n'
@@ -71,4 +71,4 @@ def test_a_foreign_worker_loads_four_folders_to_run_a_program(interpreter: Path,
     assert result.platforms["other"].outcome.ok
     assert not isinstance(loaded, Death)
     folders = {name.split(".")[1] for name in loaded}
-    assert folders == {"errors", "records", "program", "execution", "platforms"}, loaded
+    assert folders == {"errors", "records", "reading", "program", "execution", "platforms"}, loaded

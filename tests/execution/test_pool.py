@@ -16,8 +16,10 @@ import torch
 
 from mindgap.errors import PlatformUnavailable
 from mindgap.execution.arena import opened
+from mindgap.execution.guardian import descendants
 from mindgap.execution.parcel import Parcel, make_parcel
 from mindgap.execution.pool import Pool
+from mindgap.execution.process import _cause_of_kill, _oom_kills
 from mindgap.platforms import running
 from mindgap.platforms.probing import require
 from mindgap.program.case import Case
@@ -26,6 +28,7 @@ from mindgap.program.inputs import Inputs
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import Limits, PlatformSpec
 from mindgap.records.tensors import TensorMeta
+from tests.execution.planted import killed_once
 
 ROOT = Path(__file__).resolve().parents[2]
 META = TensorMeta((4,), "float32", (1,))
@@ -173,8 +176,35 @@ def test_a_worker_killed_while_it_is_asked_about_itself_is_asked_again(pool: Poo
     always = tmp_path / "always"
     always.write_text("#!/bin/sh\nkill -9 $$\n")
     always.chmod(0o755)
+    spec = PlatformSpec("always", "mindgap.platforms.torch.eager:Eager", python=str(always))
     with pytest.raises(PlatformUnavailable, match="SIGKILL"):
-        require(pool, PlatformSpec("always", "mindgap.platforms.torch.eager:Eager", python=str(always)))
+        require(pool, spec)
+    outcome = run(pool, spec, subject(pool, "healthy"))
+    assert "killed by SIGKILL" in outcome.message and "4 workers in a row" in outcome.message
+
+
+@pytest.mark.skipif(_oom_kills() is None, reason="the system does not count what it ends for lack of memory")
+def test_a_worker_that_somebody_kills_is_asked_again_and_is_not_out_of_memory(tmp_path: Path) -> None:
+    """One kill changes nothing; four in a row are told as what they are."""
+    with Pool() as pool:
+        assert pool.ask_one(planted(), killed_once, str(tmp_path / "once")) == 7
+        outcome = run(pool, planted(), subject(pool, "killed"))
+        assert outcome.status is Status.CRASH and "from outside" in outcome.message, outcome
+
+
+def test_what_is_known_of_a_kill() -> None:
+    assert _cause_of_kill(3, 4)[0] is Status.OOM
+    assert _cause_of_kill(3, 3)[0] is Status.CRASH and "from outside" in _cause_of_kill(3, 3)[1]
+    assert "most likely" in _cause_of_kill(None, None)[1]
+
+
+def test_a_closed_pool_starts_nothing(pool: Pool) -> None:
+    """A thread that still asks when everything is ended gets an answer, and no worker is left behind."""
+    closed = Pool()
+    parcel = subject(pool, "healthy")
+    closed.close()
+    outcome = running.run(closed, planted(), parcel)
+    assert not outcome.ok and "stopped" in outcome.message and not closed._workers
 
 
 def test_nothing_is_left_after_close() -> None:
@@ -182,9 +212,11 @@ def test_nothing_is_left_after_close() -> None:
         assert_healthy(pool, planted())
         assert run(pool, planted(), subject(pool, "child")).ok
         group = pool._workers["planted"]._process.pid
+        family = descendants(group, 10)
         scratch = pool.scratch.path
         assert scratch.exists()
     assert _wait_until_gone(group)
+    assert len(family) >= 2 and not any(Path(f"/proc/{process}").exists() for process in family)
     assert not scratch.exists()
 
 
@@ -214,7 +246,7 @@ def test_no_worker_outlives_a_killed_parent(how: str) -> None:
     assert _wait_until_gone(group)
     with Pool():  # the next session removes what the killed one left behind
         pass
-    assert not list(Path("/dev/shm").glob(f"mindgap-{parent.pid}-*"))
+    assert not list(Path("/dev/shm").glob(f"mindgap-work-{parent.pid}-*"))
 
 
 def test_an_interrupt_ends_the_workers() -> None:

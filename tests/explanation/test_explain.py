@@ -6,21 +6,29 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.reader import finding_ids, findings_of, read
 from mindgap.campaign.triage import new_ids
 from mindgap.errors import MindgapError
+from mindgap.explanation import explain
+from mindgap.explanation.reproducer import NOT_RUN
 from mindgap.platforms.config import load_config
+from mindgap.platforms.registry import resolve
 from mindgap.program.codec import encode
-from mindgap.records.explanation import CauseKind
+from mindgap.records.explanation import MOST_NAMED, CauseKind, named
+from mindgap.reduction.reducer import Budget
 from mindgap.report.explain import explanation_document, explanation_lines
 from mindgap.session.session import Session
+from tests.tracing.test_bisection import FUSED, layered
 from tests.tracing.witnesses import plant, witness_of
 
 PLATFORMS = """
@@ -109,10 +117,12 @@ def campaign(tmp_path: Path) -> Path:
         data.execute("INSERT INTO meta VALUES ('plan', ?)", (Plan(("eager", "planted"), 8).to_text(),))
         data.execute("INSERT INTO platforms VALUES (1, 'planted', '0', 'CPU')")
         data.execute("INSERT INTO bases VALUES (1, 'f', 'base')")
-        row = (7, "f", "variant", 1, "valid", "", 2, "{}", "[]", zlib.compress(encode(witness.graph)))
-        data.execute("INSERT INTO programs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        row = (7, "f", "variant", 1, "valid", "", 2, "{}", "[]", zlib.compress(encode(witness.graph)), "variant")
+        data.execute("INSERT INTO programs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         data.execute("INSERT INTO outcomes VALUES (7, 1, 'ok', 'run', '', '', NULL, NULL, '', 0.1)")
-        data.execute("INSERT INTO verdicts VALUES (7, 1, 'diverges', 'value', 'candidate', 9, 0, '', NULL, NULL, 's')")
+        data.execute(
+            "INSERT INTO verdicts VALUES (7, 1, 'diverges', 'value', 'candidate', 9, 0, '', NULL, NULL, 's', 0)"
+        )
         ledger.write_ids(new_ids(findings_of(data), {}))
     return tmp_path
 
@@ -137,3 +147,58 @@ def test_a_finding_that_is_gone_says_what_changed(session: Session, campaign: Pa
     with pytest.raises(MindgapError, match="F-01 no longer reproduces") as refusal:
         session.explain_finding(campaign, "F-01")
     assert "planted was 0, now 1" in str(refusal.value.cause)
+
+
+LATER = ("trace", "reduce", "prove", "cause", "reproducer")
+
+
+def test_a_budget_ends_every_stage_and_what_is_known_is_told(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is over as soon as the difference is confirmed: the whole program stands for the answer."""
+
+    def long(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(12):
+            x = torch.sin(x * 1.3).exp() - x.cos() * 0.5 + torch.tanh(x) / 3
+        return x
+
+    witness, _ = plant(witness_of(long, torch.randn(3, 200)), "aten.tanh", "nan_made")
+    monkeypatch.setattr(explain, "ENDS", {"confirm": 1.0, **dict.fromkeys(LATER, 0.0)})
+    spec = resolve("planted", session.config)
+    found = explain.explain_case(session.pool, "long", witness, spec, session.config, tmp_path)
+    assert found.unfinished == LATER and not found.proof.finished and not found.proof.survived
+    assert len(found.proof.operators) == len(witness.graph.nodes) > 100
+    headline, *lines = explanation_lines(found)
+    assert headline.count("aten.") == MOST_NAMED and "and 5 more" in headline
+    told = "\n".join(lines)
+    assert "among 108 of 108 operators; out of budget before fewer were left" in told
+    assert "out of budget before all experiments were made" in told
+    assert "not run again: out of budget" in told and "not re-run: out of budget" in told and "NOT" not in told
+    issue = (tmp_path / "issue.md").read_text()
+    assert len(issue.encode()) < 8192 and "108 operators, too long to read here: see the attached script" in issue
+    assert (tmp_path / "repro.py").exists() and NOT_RUN in issue
+    json.dumps(explanation_document(found))
+
+
+def test_a_budget_that_does_not_suffice_to_confirm_is_said(session: Session, tmp_path: Path) -> None:
+    witness, _ = plant(witness_of(double, torch.randn(3)), "aten.tanh", "sign_lost")
+    spec = resolve("planted", session.config)
+    with pytest.raises(MindgapError, match="the budget was spent before planted and eager had run it once"):
+        explain.explain_case(session.pool, "x", witness, spec, session.config, tmp_path, Budget(seconds=0.0))
+
+
+@given(st.lists(st.sampled_from("abcdef"), min_size=1))
+def test_a_headline_names_at_most_three_operators(operators: list[str]) -> None:
+    text = named(operators)
+    shown, _, more = text.partition(" and ")
+    each = shown.split(" + ")
+    assert len(each) <= MOST_NAMED and len(set(each)) == len(each)
+    assert len(each) + int(more.removesuffix(" more") or 0) == len(set(operators))
+
+
+def test_what_an_opaque_platform_fuses_is_explained_with_a_script(session: Session, tmp_path: Path) -> None:
+    witness, node = layered("aten.sin", "sign_lost")
+    spec = replace(FUSED, options={"fused": True, "fault": "sign_lost", "op": "sin"})
+    found = explain.explain_case(session.pool, "layers", witness, spec, session.config, tmp_path)
+    assert found.is_together and node in found.culprits and len(found.proof.operators) <= MOST_NAMED
+    assert found.proof.survived and found.script.reproduces and found.unfinished == ()

@@ -102,7 +102,7 @@ MISTAKES = {
     "[platform.a": "not valid TOML",
     "[plattform.a]": "unknown key 'plattform'.*did you mean platform",
     "platform = 3": "platform is not a table",
-    "[defaults]\ncpu = 3": "unknown key 'cpu'.*allowed: cpu_s, idle_s, memory_mb, wall_s.*did you mean cpu_s",
+    "[defaults]\ncpu = 3": "unknown key 'cpu'.*allowed: cpu_s, files_mb, idle_s, memory_mb, wall_s.*did you mean cpu_s",
     "[defaults]\ncpu_s = -1": "cpu_s is -1.*defaults.cpu_s.*above 0",
     "[defaults]\ncpu_s = true": "cpu_s is True",
     "[defaults]\nwall_s = inf": "wall_s is inf",
@@ -139,7 +139,7 @@ def test_each_mistake_names_the_file_the_key_and_what_is_allowed(tmp_path: Path,
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
-    with pytest.raises(BadConfig, match="cannot be read"):
+    with pytest.raises(BadConfig, match="cannot read"):
         load_config(tmp_path / "missing.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadConfig, match="not valid TOML"):

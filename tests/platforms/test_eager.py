@@ -12,6 +12,7 @@ from torch import nn
 from mindgap.execution.serve import load_adapter
 from mindgap.platforms.base import StageClock
 from mindgap.platforms.registry import resolve
+from mindgap.platforms.torch.torch_run import named_outputs
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.tensors import same_bits
 from tests.platforms.running import Network, Words, changes_input, run_on, shares_memory, task_of
@@ -120,13 +121,27 @@ def test_gradients_are_off_and_outputs_detached() -> None:
 
 def test_what_is_no_tensor_is_said_and_not_lost() -> None:
     done = run_on("eager", task_of(lambda x: {"a": x, "b": "text", "c": np.float32(2)}, [torch.ones(1)], source=True))
-    assert list(done.outputs) == ["a", "c"]
-    assert done.note == "not compared: b (str)"
+    assert list(done.outputs) == ["a", "b", "c"]
+    assert bytes(done["b"].tolist()) == b"text"
 
 
-def test_a_sparse_output_is_unsupported() -> None:
-    done = run_on("eager", task_of(lambda x: x.to_sparse(), [torch.ones(2)], source=True))
-    assert (done.status, done.clock.current) == (Status.UNSUPPORTED, Stage.RUN)
+def test_a_sparse_output_is_compared_part_by_part() -> None:
+    done = run_on("eager", task_of(lambda x: x.to_sparse(), [torch.tensor([0.0, 3.0])], source=True))
+    assert done["indices"].tolist() == [[1]] and done["values"].tolist() == [3.0]
+
+
+def test_a_nested_output_is_compared_part_by_part_and_an_odd_one_is_said() -> None:
+    parts = named_outputs(
+        (torch.nested.nested_tensor([torch.ones(2), torch.ones(1)]), torch.eye(2).to_sparse_bsr((1, 1)))
+    )
+    assert [item.name for item in parts[0]] == ["[0][0]", "[0][1]"]
+    assert parts[1] == ("[1] (torch.sparse_bsr tensor of torch.float32)",)
+
+
+def test_what_is_neither_tensor_nor_number_becomes_text() -> None:
+    outputs, _ = named_outputs({"stage": Stage.RUN, "dtype": torch.half, "raw": b"\xff", "huge": 2**70})
+    said = {item.name: bytes(item.tensor.tolist()).decode() for item in outputs}
+    assert said == {"stage": "Stage.RUN", "dtype": "torch.float16", "raw": "\xff", "huge": str(2**70)}
 
 
 def test_a_refused_value_and_a_missing_kernel() -> None:

@@ -65,6 +65,11 @@ from user code:
             OPENVINO_KERNEL,
             "Unsupported operation of type: ConvertLike name: mul/aten.mul.Tensor/ConvertLike",
         ),
+        (
+            "openvino",
+            "FrontEnd API failed with GeneralFailure:\nTensor name is not a number: linear\n",
+            "it cannot return a value twice, not even a copy of it as well (Tensor name is not a number)",
+        ),
         ("openvino", OPENVINO_DETAILS, "aten.var.correction: Unexpected value of correction."),
         ("onnx-reference", ONNX, "No ONNX function found for aten._linalg_eigh.default. Failure message: none"),
         ("onnxruntime", ONNX, "No ONNX function found for aten._linalg_eigh.default. Failure message: none"),

@@ -100,7 +100,7 @@ def test_an_impossible_recipe_is_refused(recipe: Made | Held, meta: TensorMeta) 
 
 
 def test_content_made_to_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "MOST_CONTENT", 1 << 20)
+    monkeypatch.setattr(codec, "CONTENT_BYTES", 1 << 20)
     bomb = zlib.compress(bytes(1 << 24))
     data = msgpack.packb({"magic": codec.MAGIC, "version": codec.VERSION, "content": bomb})
     with pytest.raises(CorruptProgram, match="damaged") as caught:

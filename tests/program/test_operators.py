@@ -18,7 +18,9 @@ NAMED = [(name, row) for row, names in TABLE for name in names.split()]
 OPERATORS = [(name, row) for name, row in NAMED if not name.startswith("operator.")]
 OF_TORCHVISION = {"roi_align", "roi_pool"}
 """Operators of a package that need not be installed."""
-FOR_ANY_OPERATOR = {"random-stream", "denormal-flush", "intermediate-precision", "signed-zero"}
+FOR_ANY_OPERATOR = {
+    "random-stream", "overlapping-memory", "denormal-flush", "intermediate-precision", "missing-kernel", "signed-zero",
+}  # fmt: skip
 """Rules that match by tags and values, or that no single call shows."""
 
 

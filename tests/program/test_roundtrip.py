@@ -18,6 +18,7 @@ from mindgap.program.graph import Program, leaves
 from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.precision import in_float64, widen
+from mindgap.program.state import ModuleState
 from mindgap.records.tensors import byte_view
 from tests.program.models import examples
 from tests.program.validating import validate
@@ -34,9 +35,12 @@ def export(model: nn.Module, inputs: Inputs) -> tuple[Program, dict[str, torch.T
 def run_source(model: nn.Module, inputs: Inputs) -> tuple[dict[str, Any], list[torch.Tensor]]:
     tensors = inputs.copies()
     args, kwargs = inputs.call(tensors)
+    own = copy.deepcopy(model)
+    state = ModuleState(own)
     with torch.no_grad():
-        result = copy.deepcopy(model)(*args, **kwargs)
-    return {name or "output": value for name, value in leaves(plain(result))}, tensors
+        result = own(*args, **kwargs)
+    outputs = {name or "output": value for name, value in leaves(plain(result))}
+    return outputs | {f"buffer:{name}": tensor for name, tensor in sorted(state.changed().items())}, tensors
 
 
 def assert_same(found: Any, expected: Any, name: str) -> None:

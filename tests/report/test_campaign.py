@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mindgap.campaign.plan import Plan
-from mindgap.campaign.progress import PlatformProgress, Snapshot
+from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.reader import Campaign, PlatformCounts, Run
 from mindgap.campaign.triage import group
 from mindgap.records.finding import Finding
+from mindgap.records.progress import Lane
 from mindgap.report.campaign import (
     campaign_markdown,
     consistency_tables,
@@ -88,9 +89,19 @@ def test_the_page_cannot_be_broken_by_a_message() -> None:
 
 
 def test_progress_in_one_line() -> None:
-    now = Snapshot("run", 10.0, 50, 100, 5.0, {"diverges": 2}, {"inductor": PlatformProgress(3, 9, 4.0)}, 7)
-    assert progress_text(now) == ("50 of 100 variants, 5.0/s, 10 s left; 2 diverges; waiting: inductor 9, verdicts 7")
+    lanes = {"eager": Lane(100, 50), "inductor": Lane(20, 2)}
+    now = Snapshot("run", 10.0, 50, 100, 5.0, 72.0, lanes, {"diverges": 2}, judging=7)
+    assert progress_text(now) == (
+        "50 of 100 variants, 5.0/s, 72 s left; inductor 2 of 20; 2 diverges; 7 verdicts waiting"
+    )
+    late = replace(now, phase="late", finished=100, left_s=None, judging=0)
+    assert progress_text(late) == "100 of 100 variants; eager 50 of 100, inductor 2 of 20; 2 diverges"
     assert "2 diverges (1 kind of finding, 0 explained);" in progress_text(replace(now, kinds=1))
     assert progress_text(replace(now, paused="no space left\n  where x")) == "paused: no space left where x"
-    assert "2 of 9" in progress_text(replace(now, phase="explain", noted=(2, 9)))
-    assert "4 of 8 variants" in progress_text(replace(now, phase="relations", noted=(4, 8)))
+    explaining = replace(now, phase="explain", explanations=Lane(9, 2), traces=Lane(0), left_s=130.0)
+    assert progress_text(explaining) == "explaining findings: 2 of 9 explanations, 2 min left"
+    assert progress_text(replace(explaining, left_s=0.0)).endswith(
+        "their time is over, the one at hand is being finished"
+    )
+    related = replace(now, phase="relations", relations={"eager": Lane(8, 8), "openvino": Lane(8, 4)})
+    assert progress_text(related) == "running programs that must agree with each other: openvino 4 of 8, 72 s left"

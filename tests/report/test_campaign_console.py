@@ -16,8 +16,8 @@ def test_a_phase_that_takes_long_is_said_once_it_has_begun(monkeypatch: pytest.M
     monkeypatch.setattr(campaign_console.time, "monotonic", lambda: clock[0])
     progress = HuntProgress()
     monkeypatch.setattr(progress, "log", lines.append)
-    running = Snapshot("run", 1.0, 5, 10, 1.0, {}, {}, 0)
-    explaining = Snapshot("explain", 9.0, 10, 10, 1.0, {}, {}, 0, noted=(0, 1))
+    running = Snapshot("run", 1.0, 5, 10, 1.0, None, {}, {})
+    explaining = Snapshot("explain", 9.0, 10, 10, 1.0, None, {}, {})
     for now in [running, *[explaining] * 15]:
         progress(now)
         clock[0] += 1.0

@@ -13,6 +13,7 @@ from mindgap.errors import ModelError, UsageError
 from mindgap.platforms.config import load_config
 from mindgap.records.outcome import Ran
 from mindgap.records.verdict import Blame, Conclusion, Kind
+from mindgap.report.summary import closing_line, eager_failure
 from mindgap.session.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,10 +88,25 @@ def test_a_module_that_cannot_travel_runs_as_program(session: Session) -> None:
     assert result.platforms["eager@scalar"].outcome.ran is Ran.PROGRAM
 
 
-def test_both_refusing_is_agreement(session: Session) -> None:
+def test_a_model_that_eager_cannot_run_never_passes(session: Session) -> None:
     result = session.check(Refuses(), [-torch.ones(3)], on=["eager@scalar"])
-    assert result.eager.status.value == "rejected"
-    assert result.platforms["eager@scalar"].verdict.conclusion is Conclusion.AGREES
+    assert result.eager.status.value == "rejected" and "in forward" in result.eager.where
+    assert result.platforms["eager@scalar"].verdict.conclusion is Conclusion.FAILED
+    assert result.differs and "eager could not run it" in repr(result)
+
+
+def test_a_model_that_reaches_no_worker_is_not_said_to_fail_on_eager(session: Session) -> None:
+    """A local function whose result has a size that depends on data: it can be neither imported nor exported."""
+    result = session.check(lambda x: x[x > 0], [torch.ones(3)], on=["eager@scalar", "onnxruntime"])
+    assert eager_failure(result).startswith("your model did not reach eager")
+    assert "define it in a file" in result.eager.message
+    assert closing_line(result) == "The model did not reach eager. 2 platforms could not run it."
+    assert result.differs
+
+
+def test_a_sparse_input_is_refused_in_words(session: Session) -> None:
+    with pytest.raises(ModelError, match="sparse_coo tensor"):
+        session.check(torch.sparse.mm, [torch.eye(3).to_sparse(), torch.ones(3, 2)], on=["eager@scalar"])
 
 
 def test_a_crashing_platform_fails_and_the_others_are_judged(planted: Session) -> None:
@@ -120,3 +136,44 @@ def test_inputs_are_needed_and_must_fit(session: Session) -> None:
         session.check(Writes(), [torch.ones(1), torch.ones(1)], on=["eager"])
     with pytest.raises(UsageError, match="from a file"):
         session.check("timm:resnet18", [torch.ones(1)], on=["eager"])
+
+
+class Branches(nn.Module):
+    """Cannot be exported: what it does depends on a value."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+
+def test_a_live_model_that_cannot_be_exported_prints_nothing(
+    session: Session, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result = session.check(Branches(), [torch.ones(3)], on=["eager@scalar"])
+    assert result.export_failure.startswith("the code branches on the value of a tensor (test_check.py:")
+    assert capfd.readouterr() == ("", "")
+    assert result.platforms["eager@scalar"].verdict.conclusion is Conclusion.AGREES
+
+
+def test_mistakes_are_told_before_a_worker_starts() -> None:
+    with Session() as fresh:
+        fresh.pool.warm = fresh.pool.demand = None  # type: ignore[method-assign, assignment]
+        for arguments, message in (
+            ({"model": "none.py"}, "there is no file none.py"),
+            ({"model": "tim:resnet18"}, "did you mean timm:resnet18"),
+            ({"model": torch.tanh}, "needs inputs"),
+            ({"model": torch.tanh, "inputs": "none.pt"}, "there is no file none.pt"),
+            ({"model": "smoke:rl-actor-critic", "inputs": [1]}, "takes its inputs from a file"),
+            ({"model": "smoke:rl-actor-critic", "dtype": "float23"}, "unknown dtype"),
+            ({"model": "smoke:rl-actor-critic", "on": ["openvine"]}, "no platform is named"),
+        ):
+            with pytest.raises(UsageError, match=message):
+                fresh.check(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_model_of_a_notebook_that_cannot_be_exported_is_refused_with_advice(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Branches, "__module__", "__main__")
+    with pytest.raises(ModelError, match="neither be exported nor imported") as refused:
+        session.check(Branches(), [torch.ones(3)], on=["eager@scalar"])
+    assert "branches on the value" in str(refused.value) and "import it from there" in str(refused.value)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mindgap.corpus.sources.shipped import FOLDER
+from mindgap.corpus.spelling import SMOKE
 from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.program import codec
 from mindgap.program.fingerprint import fingerprint
@@ -28,7 +28,7 @@ def test_every_value_is_known(bases: list[Base]) -> None:
 
 
 def test_a_base_goes_by_the_fingerprint_of_its_program() -> None:
-    path = FOLDER / "rl-dueling-dqn.mgp"
+    path = SMOKE / "rl-dueling-dqn.mgp"
     (base,) = load_bases([str(path)])
     program = codec.decode(path.read_bytes())
     assert base.fingerprint == fingerprint(program)
@@ -37,13 +37,13 @@ def test_a_base_goes_by_the_fingerprint_of_its_program() -> None:
 
 
 def test_without_an_example_inputs_are_made(base: Base) -> None:
-    constants = codec.load(FOLDER / f"{base.name}.mgp")[1]
+    constants = codec.load(SMOKE / f"{base.name}.mgp")[1]
     again = prepare("again", replace(base.program, example=()), constants)
     assert len(again.program.example) == len(again.program.inputs)
 
 
 def test_a_program_that_does_not_run_cannot_be_varied(base: Base) -> None:
-    constants = codec.load(FOLDER / f"{base.name}.mgp")[1]
+    constants = codec.load(SMOKE / f"{base.name}.mgp")[1]
     broken = Node(base.next_id, "aten.view.default", (Ref(base.program.nodes[-1].id), [7, 7, 7]))
     with pytest.raises(ModelError, match="cannot be varied"):
         prepare("broken", replace(base.program, nodes=(*base.program.nodes, broken)), constants)

@@ -152,9 +152,10 @@ def test_an_input_that_is_not_written_back_is_found():
     assert "input:x" in found.sentence
 
 
-def test_no_outputs_at_all_agree():
+def test_no_outputs_at_all_are_not_judged():
     nothing = ok("eager")
-    assert judge(nothing, [ok("c")], Survey())["c"].verdict.conclusion is Conclusion.AGREES
+    verdict = judge(nothing, [ok("c")], Survey())["c"].verdict
+    assert verdict.conclusion is Conclusion.UNJUDGED and "nothing to compare" in verdict.sentence
 
 
 def test_other_strides_are_noted_and_harmless():
@@ -180,12 +181,16 @@ def test_rejecting_what_eager_accepts_is_validation():
     assert (found.conclusion, found.kind) == (Conclusion.DIVERGES, Kind.VALIDATION)
 
 
-def test_both_refusing_agrees_also_at_compile_time_with_the_same_words():
-    assert verdict(REJECTED, failed("c", Status.REJECTED, message="bad index"), None).conclusion is Conclusion.AGREES
+@pytest.mark.parametrize("on_purpose", [True, False])
+def test_both_refusing_agrees_only_where_a_case_may_be_invalid_on_purpose(on_purpose):
+    def conclusion(candidate):
+        return judge(REJECTED, [candidate], None, refusal_agrees=on_purpose)["c"].verdict.conclusion
+
+    expected = Conclusion.AGREES if on_purpose else Conclusion.FAILED
+    assert conclusion(failed("c", Status.REJECTED, message="bad index")) is expected
     compile_time = failed("c", Status.ERROR, Stage.COMPILE, "TorchRuntimeError: index 9 is out of bounds (x.py)")
-    assert verdict(REJECTED, compile_time, None).conclusion is Conclusion.AGREES
-    other = failed("c", Status.UNSUPPORTED, Stage.CONVERT, "no conversion rule")
-    assert verdict(REJECTED, other, None).conclusion is Conclusion.FAILED
+    assert conclusion(compile_time) is expected
+    assert conclusion(failed("c", Status.UNSUPPORTED, Stage.CONVERT, "no conversion rule")) is Conclusion.FAILED
 
 
 def test_a_crash_of_eager_is_blamed_on_eager():
@@ -201,9 +206,16 @@ def test_a_platform_that_did_not_run_has_failed(status):
     assert found.conclusion is Conclusion.FAILED and "why" in found.sentence and status.value in found.sentence
 
 
-@pytest.mark.parametrize("status", [Status.TIMEOUT, Status.OOM, Status.UNSUPPORTED])
+@pytest.mark.parametrize("status", [Status.TIMEOUT, Status.OOM])
 def test_without_eager_nothing_is_judged(status):
     assert verdict(failed("eager", status), ok("c", X), None).conclusion is Conclusion.UNJUDGED
+
+
+def test_a_result_where_eager_has_no_kernel_is_shown_and_is_no_defect():
+    eager = failed("eager", Status.UNSUPPORTED, message="\"addmm\" not implemented for 'Bool'")
+    found = verdict(eager, ok("c", X), None)
+    assert (found.conclusion, found.kind, found.rule) == (Conclusion.HAZARD, Kind.VALIDATION, "missing-kernel")
+    assert "addmm" in found.sentence
 
 
 def test_a_platform_that_differs_from_itself_is_unstable():
@@ -214,9 +226,17 @@ def test_a_platform_that_differs_from_itself_is_unstable():
 
 def test_random_streams_are_a_hazard_even_when_unstable():
     survey = surveyed(lambda t: torch.nn.functional.dropout(t, 0.5, True), torch.ones(64))
-    eager, other = torch.ones(64), torch.zeros(64)
+    eager, other = (torch.tensor([2.0, 0.0] * 32), torch.tensor([0.0, 2.0] * 32))
     found = verdict(ok("eager", eager), ok("c", other, stable=False), survey)
     assert (found.conclusion, found.rule) == (Conclusion.HAZARD, "random-stream")
+
+
+@pytest.mark.parametrize("wrong", [torch.ones(64), torch.zeros(64), torch.tensor([3.0, 0.0] * 32)])
+def test_random_numbers_of_another_distribution_diverge(wrong):
+    survey = surveyed(lambda t: torch.nn.functional.dropout(t, 0.5, True), torch.ones(64))
+    found = verdict(ok("eager", torch.tensor([2.0, 0.0] * 32)), ok("c", wrong), survey)
+    assert (found.conclusion, found.blame) == (Conclusion.DIVERGES, Blame.CANDIDATE)
+    assert "not as it is on eager" in found.sentence
 
 
 def test_without_a_survey_differences_are_unjudged():

@@ -14,6 +14,8 @@ from tests.verdicts.programs import call, surveyed
 NAN = float("nan")
 INT_MIN = torch.iinfo(torch.int32).min
 
+ROWS = torch.zeros(3, 8)
+
 MATCHING = {
     "float-to-integer": call("aten.to.dtype", torch.tensor([NAN, 1.0]), torch.int32),
     "shift-out-of-range": call("aten.bitwise_left_shift.Tensor", torch.tensor([1, 1]), torch.tensor([-1, 2])),
@@ -32,6 +34,7 @@ MATCHING = {
     "random-stream": call("aten.dropout.default", torch.ones(64), 0.5, True),
     "uninitialised-memory": call("aten.empty.memory_format", [4]),
     "resized-memory": call("aten.resize_.default", torch.zeros(2), [4]),
+    "overlapping-memory": call("aten.copy_.default", ROWS[:, 1:], ROWS[:, :-1]),
 }
 
 HARMLESS = {
@@ -50,6 +53,7 @@ HARMLESS = {
     "random-stream": call("aten.dropout.default", torch.ones(64), 0.5, False),
     "uninitialised-memory": call("aten.zeros.default", [4]),
     "resized-memory": call("aten.resize_.default", torch.zeros(4), [2]),
+    "overlapping-memory": call("aten.copy_.default", ROWS[:, 1::2], ROWS[:, 0::2]),
 }
 
 
@@ -69,6 +73,13 @@ def test_a_rule_does_not_match_a_harmless_call(rule):
     assert rule not in {r.id for r in matching(HARMLESS[rule])}
 
 
+def _shifted(values):
+    """Each element but the first takes the value before it, in memory that is read and written at once."""
+    values = torch.stack([values, values])
+    values[:, 1:].copy_(values[:, :-1])
+    return values[0]
+
+
 REACH = [
     ("float-to-integer", lambda t: t.to(torch.int64), [torch.tensor([NAN, 1.5, 1e30, -2.0])], [0, 2]),
     ("shift-out-of-range", lambda t: t << 64, [torch.tensor([1, 2])], [0, 1]),
@@ -79,7 +90,13 @@ REACH = [
     ("duplicate-writes", lambda t, i, s: t.index_copy(0, i, s),
      [torch.zeros(4), torch.tensor([2, 2]), torch.tensor([1.0, 2.0])], [2]),
     ("random-stream", lambda t: torch.rand(3) + t, [torch.zeros(3)], [0, 1, 2]),
+    ("random-stream", lambda t: torch.multinomial(t, 3, True), [torch.tensor([1e-6, 1.0])], [0, 1, 2]),
+    ("random-stream", lambda t: (torch.rand(3) > 0.999) & t, [torch.tensor([True, False, True])], [0, 2]),
+    ("random-stream", lambda t: t[(torch.rand(2) * 3).long()], [torch.arange(3)], [0, 1]),
+    ("random-stream", lambda t: torch.cat([torch.randperm(2), torch.randint(0, 2**40, (1,)), t]), [torch.arange(3)],
+     [0, 1, 2]),
     ("uninitialised-memory", lambda t: torch.cat([torch.empty(2), t]), [torch.zeros(2)], [0, 1]),
+    ("overlapping-memory", lambda t: _shifted(t), [torch.arange(4.0)], [1, 2, 3]),
     ("denormal-flush", lambda t: t * 2, [torch.tensor([1e-40, 1.0])], [0]),
     ("denormal-flush", lambda t: t.to(torch.bool), [torch.tensor([1e-40, 0.0, NAN, 1.0])], [0]),
     ("unsorted", lambda t: torch.topk(t, 3, sorted=False)[0], [torch.tensor([1.0, 2.0, 3.0, 4.0])], [0, 2]),
@@ -98,6 +115,17 @@ def test_every_number_has_a_truth_value():
     """NaN is true in C++ and in torch: only a denormal number may be taken for zero."""
     found = surveyed(lambda t: t.to(torch.bool), torch.tensor([NAN, 0.0, -torch.inf, 1e30]), runs=THOROUGH)
     assert not found.rules and not found.outputs[0].hazards
+
+
+def test_what_chance_does_not_reach_is_not_excused():
+    """An index that only NaN makes invalid is no reason to distrust the other output."""
+    found = surveyed(lambda t: (t[(torch.rand(2) * 3).long()], t * 2), torch.arange(3.0), runs=THOROUGH)
+    assert "random-stream" in found.outputs[0].hazards and not found.outputs[1].hazards
+
+
+def test_dropout_of_nothing_is_no_chance():
+    found = surveyed(lambda t: torch.dropout(t, 0.0, True), torch.arange(3.0), runs=THOROUGH)
+    assert not found.rules
 
 
 def test_only_chance_that_decides_a_shape_may_change_it():

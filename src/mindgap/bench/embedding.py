@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mindgap.corpus.sources.shipped import FOLDER
+from mindgap.corpus.spelling import SMOKE
 from mindgap.errors import UsageError
 from mindgap.program import codec
 from mindgap.program.case import Case
+from mindgap.program.crowd import crowd_of
 from mindgap.program.examples import of_program
 from mindgap.program.graph import Argument, Node, Ref
 from mindgap.records.tensors import TensorMeta
 from mindgap.tracing.examine import Examiner
-from mindgap.tracing.extract import merged
 from mindgap.tracing.metas import with_metas
 
 HOSTS = (
@@ -23,7 +23,7 @@ HOSTS = (
 
 def host(number: int) -> Case:
     """A real program with weights and inputs."""
-    program, constants = codec.load(FOLDER / f"{HOSTS[number % len(HOSTS)]}.mgp")
+    program, constants = codec.load(SMOKE / f"{HOSTS[number % len(HOSTS)]}.mgp")
     return Case.of(program, constants, of_program(program, 0))
 
 
@@ -43,7 +43,8 @@ _FITTING: dict[tuple[str, str], bool] = {}
 
 def embedded(case: Case, around: Case) -> tuple[Case, frozenset[int]]:
     """The case in the middle of the other program, with operators after it that pass its values on; and its nodes."""
-    whole, owned = merged([around, case], f"{case.graph.name} in {around.graph.name}")
+    crowd = crowd_of([around, case], f"{case.graph.name} in {around.graph.name}")
+    whole = crowd.case
     nodes = list(whole.graph.nodes)
     own = nodes[len(around.graph.nodes) :]
     rest = nodes[: len(around.graph.nodes)]
@@ -52,7 +53,7 @@ def embedded(case: Case, around: Case) -> tuple[Case, frozenset[int]]:
     fresh = 1 + max(item.id for item in (*whole.graph.given(), *nodes))
     tail: list[Node] = []
     outputs: list[Argument] = list(whole.graph.outputs)
-    mine = sum(name.startswith("[") for name in owned[1])
+    mine = sum(name.startswith("[") for name in crowd.names[1])
     for index in range(len(outputs) - mine, len(outputs)):
         if isinstance(outputs[index], Ref) and isinstance(metas.get(int(outputs[index])), TensorMeta):
             tail.append(Node(fresh, "aten.unsqueeze.default", (outputs[index], 0)))

@@ -31,7 +31,7 @@ def measure(
     folder: Path = Path("cases"),
     on: Sequence[str] = (),
     only: Sequence[str] = (),
-    budget: float = 60.0,
+    budget: float = 120.0,
     keep: Path | None = None,
     within: bool = False,
     jobs: int = 2,
@@ -67,7 +67,7 @@ def measure(
         what=f"real differences explained: reduced to at most {FEW} operators, by a script that was re-run in a fresh "
         "process and shows the difference",
         on=f"{len({row['case'] for row in found})} cases, each on the platforms that are known to diverge; "
-        f"{budget:g} s per reduction" + (f"; each case inside one of {', '.join(HOSTS)}" if within else ""),
+        f"{budget:g} s per explanation" + (f"; each case inside one of {', '.join(HOSTS)}" if within else ""),
         rows=grouped(found, lambda row: str(row["platform"]), _summary),
         conclusion="\n".join(
             [

@@ -1,7 +1,8 @@
 """A platform that is wrong at one node, in one of ten ways: what explanations are measured with.
 
-The node is marked by its `where`, which no stage of an explanation reads: `planted:FAULT`. Each fault is a function of
-the call that it spoils, of torch alone, so that its source can stand in a script for the faulty platform.
+The node is marked behind its module path, which an explanation only uses to cut a program: `layers.1 planted:FAULT`.
+Each fault is a function of the call that it spoils, of torch alone, so that its source can stand in a script for the
+faulty platform.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageClock
+from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.platforms.torch.torch_run import Placement, TorchRun, own_program
 from mindgap.program.case import Case
-from mindgap.program.graph import Node
+from mindgap.program.graph import Node, Program, Ref
 from mindgap.program.interpret import Executable
-from mindgap.records.outcome import Ran, Stage
+from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
 
-MARK: Final = "planted:"
+MARK: Final = " planted:"
 
 Call = Callable[..., Any]
 
@@ -139,13 +140,19 @@ class Planted(Platform):
             executable = Executable(own_program(case, Placement()), case.constants)
 
         def call(node: Node, function: Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
-            fault = FAULTS.get(node.where.removeprefix(MARK)) if node.where.startswith(MARK) else None
-            return function(*args, **kwargs) if fault is None else fault.spoil(function, args, kwargs)
+            fault = FAULTS.get(node.where.partition(MARK)[2])
+            if fault is None or not self.spoils(node, case.graph):
+                return function(*args, **kwargs)
+            return fault.spoil(function, args, kwargs)
 
         def run(tensors: Sequence[torch.Tensor]) -> Any:
             return executable.run(tensors, caller=call)
 
         return TorchRun(case, Placement(), Ran.PROGRAM, run)
+
+    def spoils(self, node: Node, program: Program) -> bool:
+        """Whether a marked node is wrong in this program."""
+        return True
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
@@ -155,6 +162,31 @@ class Planted(Platform):
             return super().reproducer(spec)
         source = re.sub(r": (Call|Any)\b| -> Any", "", inspect.getsource(fault.spoil))
         return ReproducerText(_STAND_IN.format(source=source, name=fault.name, op=spec.options["op"]))
+
+
+class Opaque(Planted):
+    """The same as a runtime that nobody can look into: it returns one tensor, and refuses a program that has more.
+
+    With the option `fused` the marked node is wrong only where its result is not what is returned, as an operator is
+    that a compiler fuses with those that read it.
+    """
+
+    runtime = "opaque"
+    summary = "eager with one planted fault, of programs that return one tensor"
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        returned = len([leaf for _, leaf in case.graph.output_leaves() if isinstance(leaf, Ref)])
+        if returned > 1:
+            with clock(Stage.CONVERT):
+                raise StageFailure(Status.ERROR, f"the program returns {returned} tensors; one can be returned")
+        return super().prepare(case, clock)
+
+    def spoils(self, node: Node, program: Program) -> bool:
+        shown = [int(leaf) for _, leaf in program.output_leaves() if isinstance(leaf, Ref)]
+        return node.id not in shown if self.spec.options.get("fused") else True
+
+
+OPAQUE: Final = PlatformSpec(name="opaque", adapter=f"{__name__}:Opaque")
 
 
 _STAND_IN: Final = '''

@@ -144,5 +144,14 @@ def _cores(count: int) -> Iterator[None]:
 
 
 def _cpu_s() -> float:
-    """CPU time of this process and of its workers so far, as Linux counts it."""
-    return cpu_seconds(lambda process, parent, session: os.getpid() in (process, parent)) or 0.0
+    """CPU time of this process and of its workers so far, as Linux counts it: a worker is in its guardian's session."""
+    mine = os.getpid()
+    guardians: set[int] = set()
+
+    def is_guardian(process: int, parent: int, session: int) -> bool:
+        if parent == mine:
+            guardians.add(process)
+        return parent == mine
+
+    cpu_seconds(is_guardian)
+    return cpu_seconds(lambda process, parent, session: process == mine or session in guardians) or 0.0

@@ -13,19 +13,27 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from mindgap import __version__
-from mindgap.errors import CorruptProgram, FutureProgram, UsageError
-from mindgap.program.codec import pack, unpack
+from mindgap.errors import FutureProgram, UsageError
+from mindgap.program.codec import pack
+from mindgap.reading.files import refusing, size
+from mindgap.reading.limits import MANIFEST_BYTES, PART_BYTES, TENSOR_BYTES
+from mindgap.reading.packed import survey
+from mindgap.reading.zips import Archive
+from mindgap.records.files import write_whole
+
+T = TypeVar("T")
 
 FORMAT: Final = "mindgap.pack"
 VERSION: Final = 2
 """2 describes outcomes by a typed record; packs of programs are the same as in 1."""
-MOST_PART_BYTES: Final = 1 << 30
-"""A part that claims to be larger is a file made to fill the memory."""
 MANIFEST: Final = "manifest.json"
 
 
@@ -69,35 +77,54 @@ class Writing:
         self.add(f"{stem}-{number:05d}.msgpack", pack(list(rows)))
 
 
+class Part(msgspec.Struct, frozen=True):
+    """What the manifest says about one part."""
+
+    bytes: int
+    blake2b: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What an archive says about itself; each kind has some of these."""
+
+    format: str
+    version: int
+    kind: str
+    parts: dict[str, Part]
+    mindgap: str = ""
+    plan: str = ""
+    campaign: str = ""
+    platforms: dict[str, tuple[str, str]] = {}
+    """Version and device of each platform that results are of."""
+
+
 class Reading:
-    """An archive whose parts are checked one by one as they are read."""
+    """An archive whose parts are checked one by one as they are read. It is opened where its content may do no harm."""
 
     def __init__(self, path: Path, kind: str) -> None:
         self.path = path
-        try:
-            self._zip = zipfile.ZipFile(path)
-            self.about: dict[str, Any] = json.loads(self._zip.read(MANIFEST))
-            self._parts: dict[str, dict[str, Any]] = self.about["parts"]
-        except FileNotFoundError as error:
-            raise UsageError(f"there is no file {path}") from error
-        except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
-            raise CorruptProgram(f"{path.name} is not a pack of mindgap", where=str(path), cause=str(error)) from error
-        if self.about.get("format") != FORMAT or not isinstance(self.about.get("version"), int):
-            raise CorruptProgram(f"{path.name} is not a pack of mindgap", where=str(path))
-        if self.about["version"] > VERSION:
+        if not path.is_file():
+            raise UsageError(f"there is no file {path}")
+        self._archive = Archive(path, path.name, "a pack of mindgap")
+        content = self._archive.read(MANIFEST, MANIFEST_BYTES)
+        with refusing(f"{path.name} is not a pack of mindgap", path):
+            self.about = msgspec.json.decode(content, type=Manifest)
+            if self.about.format != FORMAT:
+                raise ValueError(f"its format is {self.about.format[:40]!r}")
+        if self.about.version > VERSION:
             raise FutureProgram(
                 f"{path.name} was written by a newer mindgap",
                 where=str(path),
-                hint=f"install mindgap {self.about.get('mindgap')} or newer",
+                hint=f"install mindgap {self.about.mindgap[:20]} or newer",
             )
-        if kind == "results" and self.about["version"] < 2:
+        if kind == "results" and self.about.version < 2:
             raise UsageError(
                 f"{path.name} was written by an older mindgap",
                 where=str(path),
                 hint="run the pack again with this one: mindgap run",
             )
-        if self.about.get("kind") != kind:
-            raise UsageError(f"{path.name} holds {self.about.get('kind')}, not {kind}", where=str(path))
+        if self.about.kind != kind:
+            raise UsageError(f"{path.name} holds {self.about.kind[:40]}, not {kind}", where=str(path))
 
     def __enter__(self) -> Reading:
         return self
@@ -105,44 +132,44 @@ class Reading:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._zip.close()
+        self._archive.__exit__(kind, error, trace)
 
-    def rows(self, stem: str) -> Iterator[Any]:
+    def rows(self, stem: str, row: type[T]) -> Iterator[T]:
         """The rows of a list, part by part."""
-        for name in sorted(name for name in self._parts if name.startswith(f"{stem}-")):
-            try:
-                rows = unpack(self.part(name))
-            except CorruptProgram:
-                raise
-            except Exception as error:  # msgpack raises many types on damaged data
-                raise self._damaged(name, str(error)) from error
-            if not isinstance(rows, list):
-                raise self._damaged(name, "it holds no list")
+        for name in sorted(name for name in self.about.parts if name.startswith(f"{stem}-")):
+            content = self.part(name)
+            with self.damaged(name):
+                survey(content)
+                rows = msgspec.msgpack.decode(content, type=list[row])  # type: ignore[valid-type]
             yield from rows
 
     def part(self, name: str) -> bytes:
-        listed = self._parts[name]
-        try:
-            info = self._zip.getinfo(name)
-            if info.file_size != listed["bytes"] or info.file_size > MOST_PART_BYTES:
-                raise self._damaged(name, "its size is not the one in the manifest")
-            content = self._zip.read(name)
-        except (KeyError, OSError, zipfile.BadZipFile, TypeError) as error:
-            raise self._damaged(name, str(error)) from error
-        if _hash(content) != listed.get("blake2b"):
-            raise self._damaged(name, "its hash is not the one in the manifest")
+        content = self._archive.read(name, PART_BYTES)
+        listed = self.about.parts[name]
+        with self.damaged(name):
+            if len(content) != listed.bytes:
+                raise ValueError("its size is not the one in the manifest")
+            if _hash(content) != listed.blake2b:
+                raise ValueError("its hash is not the one in the manifest")
         return content
 
     def unpack_weights(self, directory: Path) -> None:
         """Constants that no seed gives, under the digests that programs name them by."""
-        for name in self._parts:
+        left = TENSOR_BYTES
+        for name in self.about.parts:
             found = re.fullmatch(r"weights/([0-9a-f]{24})", name)
             if found is not None:
+                content = self.part(name)
+                left -= len(content)
+                with self.damaged(name):
+                    if left < 0:
+                        raise ValueError(f"its weights have more than {size(TENSOR_BYTES)}")
                 directory.mkdir(exist_ok=True)
-                (directory / found[1]).write_bytes(self.part(name))
+                write_whole(directory / found[1], content)
 
-    def _damaged(self, name: str, cause: str) -> CorruptProgram:
-        return CorruptProgram(f"{self.path.name} is damaged", where=name, cause=cause)
+    def damaged(self, name: str) -> AbstractContextManager[None]:
+        """What is raised inside is a damaged part."""
+        return refusing(f"{self.path.name} is damaged", name)
 
 
 def _hash(content: bytes) -> str:

@@ -7,32 +7,45 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from mindgap.campaign.crowds import CROWD, CrowdRunner, FreshRunner, Interest
 from mindgap.campaign.dossier import Dossier, NumberedVariant
 from mindgap.campaign.explaining import Explaining
 from mindgap.campaign.flow import Errand, Flow
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import BASELINE, Plan
-from mindgap.campaign.progress import PlatformProgress, Snapshot
-from mindgap.campaign.queues import WorkQueue
-from mindgap.campaign.relations import RelationCheck
+from mindgap.campaign.progress import EXPLAIN, LATE, RELATIONS, Progress, Snapshot
+from mindgap.campaign.queues import Gather, WorkQueue
+from mindgap.campaign.relations import RelationCheck, chosen
 from mindgap.campaign.stream import Numbering
 from mindgap.campaign.triage import rough_key
 from mindgap.campaign.workforce import Workforce
 from mindgap.campaign.writer import Writer
 from mindgap.errors import NoSpace
+from mindgap.execution.batches import SPACE_WAIT_S
 from mindgap.platforms.config import Config
 from mindgap.records.outcome import Outcome
+from mindgap.records.verdict import Conclusion
 
 IN_FLIGHT: Final = 128
 """Variants between synthesis and verdict: enough to keep all workers busy, few enough to hold their outputs."""
+FRAGMENTS_IN_FLIGHT: Final = 768
+"""Fragments between synthesis and verdict; those that wait for a confirmation are among them."""
+FRAGMENTS_BACKLOG: Final = 2 * CROWD
+"""Fragments that may wait for a platform: the next crowd while one runs."""
 BACKLOG: Final = 24
 """Variants that may wait for a slow platform before it falls behind and is served later."""
+CROWDS: Final = Gather(CROWD, 1.0, 20.0)
+"""A crowd is worth waiting a second for; of a slow compiler it takes no more than about twenty."""
+ALONE: Final = Gather(32, 10.0, 60.0, 32)
+"""Confirmations share a fresh process: starting one takes seconds."""
 WATCH_S: Final = 1.0
 
 Watch = Callable[[Snapshot], None]
 
 Given = Callable[[NumberedVariant], list[Outcome]]
 """What platforms elsewhere did with a variant."""
+ELSEWHERE: Final = "results"
+"""Stands for all of them where progress is counted."""
 
 
 class CampaignRun:
@@ -46,9 +59,7 @@ class CampaignRun:
         self.workforce = workforce
         self.jobs = jobs
         self.stop = threading.Event()
-        self.phase = "run"
         self.paused = ""
-        self.noted = (0, 0)
         self.failure: BaseException | None = None
         self.changed: list[str] = []
         """Platforms whose version is another than in an earlier run."""
@@ -56,6 +67,9 @@ class CampaignRun:
         self.kinds: set[tuple[str, ...]] = set()
         self._ledger_lock = threading.Lock()
         self._in_flight = threading.Semaphore(IN_FLIGHT)
+        self._fragments_in_flight = threading.Semaphore(FRAGMENTS_IN_FLIGHT)
+        self.interests: dict[str, Interest] = {}
+        """What each platform that runs crowds has seen."""
         self._active = 0
         self._count_lock = threading.Lock()
         self.flow = Flow(self._finish)
@@ -63,18 +77,34 @@ class CampaignRun:
         self.explaining = Explaining(
             ledger, self._ledger_lock, workforce.pool, workforce.local_specs(), config, explain_s, self.stop.is_set
         )
+        self.watch: Watch = lambda snapshot: None
+        workforce.pool.on_pause = self._wait_for_space
         self._start = time.monotonic()
-        self._before = 0
+        shares = {name: plan.shares.get(name, 1.0) for name in plan.platforms}
+        self.progress = Progress(plan.variants, shares, explain_s)
 
     def run(self, numbering: Numbering, hours: float | None, watch: Watch) -> str:
         """Work through the plan; why it ended: `done`, `time` or `interrupted`."""
         done = self.ledger.done()
-        complete = {n for n, names in done.items() if names >= set(self.plan.platforms)}
+        owed = self._owed(done)
+        open_ = set().union(*owed.values())
+        finished = {name: sum(name in names for names in done.values()) for name in self.plan.platforms}
+        self.progress.begin(finished, owed, len(done), len(chosen(self.ledger, self.plan)))
+
+        def seen(variants: Iterator[NumberedVariant]) -> Iterator[NumberedVariant]:
+            for variant in variants:
+                if variant.number not in done:
+                    due = [name for name in self.plan.platforms if self.plan.is_due(name, variant.fingerprint)]
+                    related = self.plan.is_related(variant.fingerprint, variant.provenance.intent)
+                    self.progress.saw(variant.number, due, related)
+                yield variant
 
         def feed() -> None:
-            left = self._pass(numbering.pick(lambda n: n not in complete, self.plan.variants), done, patient=False)
+            wanted = numbering.pick(lambda n: n in open_ or n not in done, self.plan.variants)
+            left = self._pass(seen(wanted), done, patient=False)
+            self.progress.saw_all()
             while left and not self.stop.is_set():
-                self.phase = "late"
+                self.progress.phase = LATE
                 self._drain()
                 again = numbering.pick(left.__contains__, self.plan.variants)
                 left = self._pass(again, self.ledger.done(), patient=True)
@@ -83,16 +113,32 @@ class CampaignRun:
 
     def merge(self, numbering: Numbering, numbers: set[int], given: Given, watch: Watch) -> str:
         """Take in what platforms elsewhere did with these variants."""
+        self.progress = Progress(len(numbers), {ELSEWHERE: 1.0}, self.progress.budget_s)
+        self.progress.begin({}, {}, 0)
+
+        def seen(variants: Iterator[NumberedVariant]) -> Iterator[NumberedVariant]:
+            for variant in variants:
+                self.progress.saw(variant.number, (ELSEWHERE,))
+                yield variant
 
         def feed() -> None:
-            self._pass(numbering.pick(numbers.__contains__, self.plan.variants), self.ledger.done(), True, given)
+            wanted = numbering.pick(numbers.__contains__, self.plan.variants)
+            self._pass(seen(wanted), self.ledger.done(), True, given)
 
         return self._work(feed, numbering, None, watch)
+
+    def _owed(self, done: Mapping[int, set[str]]) -> dict[str, set[int]]:
+        """By platform: variants of earlier runs that it has not run."""
+        owed: dict[str, set[int]] = {name: set() for name in self.plan.platforms}
+        for number, fingerprint in self.ledger.data.execute("SELECT id, fingerprint FROM programs"):
+            for name in owed.keys() - done.get(number, set()):
+                if self.plan.is_due(name, fingerprint):
+                    owed[name].add(number)
+        return owed
 
     def _work(self, feed: Callable[[], None], numbering: Numbering, hours: float | None, watch: Watch) -> str:
         probes = self.workforce.require()  # every platform must be usable before hours are spent
         self.changed = self.ledger.add_platforms({name: (p.version, p.device) for name, p in probes.items()})
-        self._before = self.ledger.count()
         self._open_queues()
         self.explaining.start()
 
@@ -101,9 +147,9 @@ class CampaignRun:
                 feed()
                 self._drain()
                 self._relate(numbering)
+                self.progress.phase = EXPLAIN
                 self.explaining.stop_serving()
-                self.phase = "explain"
-                self.explaining.finish(self._note)
+                self.explaining.finish()
             except BaseException as error:
                 self._fail(error)
 
@@ -126,6 +172,19 @@ class CampaignRun:
         for name, runners in self._runners.items():
             works = [self.flow.run_on(runner) for runner in runners]
             self.flow.platforms[name] = WorkQueue(name, works, slots, self.stop, self._fail)
+        for name, spec in self.workforce.local_specs().items() if self.plan.fragments else ():
+            if name == BASELINE:
+                continue
+            pool, halted = self.workforce.pool, self.stop.is_set
+            self.interests[name] = Interest()
+            crowds = CrowdRunner(pool, spec, self.interests[name], halted, self._pause)
+            alone = FreshRunner(pool, spec, halted, self._pause)
+            self.flow.crowds[name] = WorkQueue(
+                f"{name} crowds", [self.flow.run_crowd_on(crowds)], slots, self.stop, self._fail, CROWDS
+            )
+            self.flow.alone[name] = WorkQueue(
+                f"{name} alone", [self.flow.run_on(alone)], slots, self.stop, self._fail, ALONE
+            )
         judging = [self.flow.judge_with(judge) for judge in self._judges]
         self.flow.judges = WorkQueue("judges", judging, slots, self.stop, self._fail)
         for queue in self._queues():
@@ -134,7 +193,9 @@ class CampaignRun:
 
     def _queues(self) -> list[WorkQueue[Errand] | WorkQueue[Dossier]]:
         assert self.flow.judges is not None
-        return [*self.flow.platforms.values(), self.flow.judges]
+        return [
+            *self.flow.platforms.values(), *self.flow.crowds.values(), *self.flow.alone.values(), self.flow.judges
+        ]  # fmt: skip
 
     def _pass(
         self,
@@ -150,23 +211,51 @@ class CampaignRun:
                 break
             known = done.get(variant.number, set())
             due = [n for n in self.plan.platforms if n not in known and self.plan.is_due(n, variant.fingerprint)]
-            chosen = [n for n in due if patient or not self._is_behind(n)]
+            if variant.is_fragment:
+                chosen = self._chosen_for_fragment(variant, due, patient)
+            else:
+                chosen = [n for n in due if patient or not self._is_behind(n)]
             if len(chosen) < len(due):
                 left.add(variant.number)
             elsewhere = given(variant)
-            if chosen or elsewhere:
-                self._begin(variant, chosen, elsewhere, bool(known), patient)
+            for part in self._parts(variant, chosen) if chosen and not elsewhere else [chosen]:
+                if part or elsewhere:
+                    self._begin(variant, part, elsewhere, bool(known), patient)
         return left
+
+    def _chosen_for_fragment(self, variant: NumberedVariant, due: list[str], patient: bool) -> list[str]:
+        """Platforms that take a fragment now: waits while all are busy, as another fragment helps nobody then."""
+        others = [name for name in due if name in self.interests]
+        rooms = dict.fromkeys(others, 0)
+        while others and not self.stop.is_set():
+            rooms = {name: FRAGMENTS_BACKLOG - self.flow.crowds[name].backlog for name in others}
+            if any(room > 0 for room in rooms.values()):
+                break
+            self.stop.wait(0.05)
+        if patient:
+            return due
+        pressed = {name: rooms[name] < FRAGMENTS_BACKLOG // 2 for name in others}
+        wanted = {n for n in others if rooms[n] > 0 and self.interests[n].wants(variant, pressed[n])}
+        for name in wanted:
+            self.interests[name].takes(variant)
+        return [n for n in due if n in wanted or (n not in self.interests and (wanted or not others))]
+
+    def _parts(self, variant: NumberedVariant, chosen: list[str]) -> list[list[str]]:
+        """Platforms that are judged together: a fragment's crowds are of different speeds and wait for nobody."""
+        apart = [name for name in chosen if name in self.interests] if variant.is_fragment else []
+        rest = [name for name in chosen if name not in apart]
+        return [[*rest, name] for name in apart] or [rest]
 
     def _begin(
         self, variant: NumberedVariant, platforms: list[str], elsewhere: list[Outcome], known: bool, patient: bool
     ) -> None:
         while patient and any(self._is_behind(name) for name in platforms) and not self.stop.wait(0.05):
             pass
-        while not self._in_flight.acquire(timeout=0.2):
+        room = self._room_of(variant)
+        while not room.acquire(timeout=0.2):
             if self.stop.is_set():
                 return
-        related = self.plan.is_related(variant.fingerprint, variant.provenance.intent)
+        related = not variant.is_fragment and self.plan.is_related(variant.fingerprint, variant.provenance.intent)
         dossier = Dossier(variant, related=related)
         if known:
             with self._ledger_lock:
@@ -180,8 +269,13 @@ class CampaignRun:
             self._active += 1
         self.flow.start(dossier, platforms)
 
+    def _room_of(self, variant: NumberedVariant) -> threading.Semaphore:
+        return self._fragments_in_flight if variant.is_fragment else self._in_flight
+
     def _is_behind(self, name: str) -> bool:
         queue = self.flow.platforms[name]
+        while queue.is_on_trial and queue.backlog >= BACKLOG and not self.stop.wait(0.02):
+            pass
         return name != BASELINE and queue.is_slow and queue.backlog >= BACKLOG
 
     def _finish(self, dossier: Dossier) -> None:
@@ -189,13 +283,16 @@ class CampaignRun:
             for name in dossier.fresh & dossier.verdicts.keys():
                 word = dossier.verdicts[name].conclusion.value
                 self.conclusions[word] = self.conclusions.get(word, 0) + 1
-                kind = rough_key(dossier.verdicts[name], dossier.outcomes[name])
+                kind = rough_key(dossier.verdicts[name], dossier.outcomes[name], dossier.operators.get(name, ""))
                 if kind is not None:
                     self.kinds.add(kind)
+                if name in self.interests and dossier.verdicts[name].conclusion is Conclusion.DIVERGES:
+                    self.interests[name].diverged(dossier.variant)
         self.paused = ""
+        self.progress.judged(dossier.variant.number, {*dossier.fresh, ELSEWHERE})
         self.writer.put(dossier)
         self.explaining.offer(dossier)
-        self._in_flight.release()
+        self._room_of(dossier.variant).release()
         with self._count_lock:
             self._active -= 1
 
@@ -207,15 +304,13 @@ class CampaignRun:
 
     def _relate(self, numbering: Numbering) -> None:
         """What each platform says about programs that must agree with each other."""
-        self.phase = "relations"
+        self.progress.phase = RELATIONS
         runners = {name: runners[0] for name, runners in self._runners.items()}
         check = RelationCheck(
-            self.ledger, self._ledger_lock, self.plan, numbering, runners, self._judges, self.stop.is_set, self._note
-        )
+            self.ledger, self._ledger_lock, self.plan, numbering, runners, self._judges, self.stop.is_set,
+            self.progress.relating, self._pause,
+        )  # fmt: skip
         check.run()
-
-    def _note(self, done: int, count: int) -> None:
-        self.noted = (done, count)
 
     def _wait(self, feeder: threading.Thread, hours: float | None, watch: Watch) -> str:
         deadline = None if hours is None else self._start + hours * 3600
@@ -247,25 +342,23 @@ class CampaignRun:
     def _pause(self, reason: NoSpace) -> None:
         self.paused = str(reason)
 
+    def _wait_for_space(self, reason: NoSpace) -> None:
+        """Also while workers start: nothing is lost but time."""
+        self._pause(reason)
+        self.watch(self.snapshot())
+        if self.stop.wait(SPACE_WAIT_S):
+            raise reason
+
     def _fail(self, error: BaseException) -> None:
         if not self.stop.is_set():
             self.failure = self.failure or error
             self.stop.set()
 
     def snapshot(self) -> Snapshot:
-        spent = self.seconds
-        assert self.flow.judges is not None
-        return Snapshot(
-            phase=self.phase,
-            seconds=spent,
-            finished=self._before + self.writer.written,
-            total=self.plan.variants,
-            rate=self.writer.written / spent if spent else 0.0,
-            conclusions=dict(self.conclusions),
-            platforms={n: PlatformProgress(x.done, x.backlog, x.pace_s) for n, x in self.flow.platforms.items()},
-            judging=self.flow.judges.backlog,
-            paused=self.paused,
-            kinds=len(self.kinds),
-            explained=self.explaining.explained,
-            noted=self.noted,
-        )
+        waiting = self.flow.judges.backlog if self.flow.judges else 0
+        self.progress.costing({name: queue.pace_s for name, queue in self.flow.platforms.items()})
+        self.progress.explaining(*self.explaining.lanes())
+        return self.progress.snapshot(
+            self.seconds, self.conclusions, waiting, self.paused, len(self.kinds),
+            self.explaining.explained,
+        )  # fmt: skip

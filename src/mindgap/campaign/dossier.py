@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from mindgap.campaign.plan import BASELINE, eager_of
 from mindgap.execution.arena import discarded
@@ -23,6 +24,12 @@ class NumberedVariant:
     nodes: int
     parcel: Parcel
     provenance: Provenance
+    contexts: tuple[str, ...] = ()
+    """Of a fragment: what it exercises."""
+
+    @property
+    def is_fragment(self) -> bool:
+        return self.provenance.is_fragment
 
 
 @dataclass
@@ -41,6 +48,14 @@ class Dossier:
     """Compiled platforms of a device against eager of that device, where that is not the baseline itself."""
     confirmed: bool = False
     """Whether those that diverge were asked again."""
+    pending: tuple[str, ...] = ()
+    """Of a fragment: platforms that get it once the baseline has run it."""
+    in_crowd: dict[str, str] = field(default_factory=dict)
+    """By platform that is asked again alone: the digest of what it gave in a crowd."""
+    crowd_only: set[str] = field(default_factory=set)
+    """Platforms that diverged in a crowd and not alone."""
+    operators: dict[str, str] = field(default_factory=dict)
+    """By platform that diverges: the operator whose result is the first to be wrong, where a fragment tells it."""
     related: bool = False
     """Whether its relations will be looked at: then its program is kept."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -52,6 +67,9 @@ class Dossier:
     def record(self, outcome: Outcome) -> None:
         """Note what a platform did; another answer than before means that it is unstable."""
         before = self.outcomes.get(outcome.platform)
+        if outcome.platform in self.in_crowd and before is not None:  # alone is what counts, whatever a crowd gave
+            discarded(before)
+            before = None
         if before is not None and before.ok and before.file and not outcome.ok:
             outcome = replace(before, stable=False, note=f"another run failed: {outcome.message}")
         elif before is not None and before.ok and outcome.ok and before.digest != outcome.digest:
@@ -86,6 +104,16 @@ class Dossier:
         differing = self.differing()
         needed = [BASELINE, *differing] if differing else []
         return [name for name in needed if not self.outcomes[name].file]
+
+    def forget_lost(self) -> bool:
+        """Note which outputs somebody removed; whether there are any."""
+        lost = {n: o for n, o in self.outcomes.items() if o.file and not Path(o.file).exists()}
+        self.outcomes |= {name: replace(outcome, file="", stored=()) for name, outcome in lost.items()}
+        return bool(lost)
+
+    def other_alone(self) -> set[str]:
+        """Platforms that gave something else alone than in a crowd."""
+        return {name for name, digest in self.in_crowd.items() if self.outcomes[name].digest != digest}
 
     def doubtful(self) -> list[str]:
         """Platforms to ask again before they are accused: those that diverge in values, and the baseline."""

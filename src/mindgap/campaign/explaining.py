@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
 from mindgap.campaign.dossier import Dossier
 from mindgap.campaign.ledger import WEIGHTS, Ledger
+from mindgap.campaign.messages import operator_in
 from mindgap.campaign.plan import BASELINE
 from mindgap.campaign.reader import evidence_of, explanations_of, traceable
 from mindgap.campaign.triage import group, rough_key
 from mindgap.errors import MindgapError
 from mindgap.execution.parcel import Constants, Parcel, open_parcel
 from mindgap.execution.pool import HOST, Pool, TaskFailed
-from mindgap.explanation.explain import confirm, explain_case
+from mindgap.explanation.explain import OutOfBudget, confirm, explain_case
 from mindgap.platforms.config import Config
 from mindgap.program.case import Case
 from mindgap.records.finding import Evidence
 from mindgap.records.platform import PlatformSpec
-from mindgap.records.verdict import Conclusion
+from mindgap.records.progress import Lane
+from mindgap.records.verdict import Conclusion, Kind
 from mindgap.reduction.reducer import Budget
 from mindgap.tracing.examine import Examiner
 from mindgap.tracing.trace import trace
@@ -36,14 +40,15 @@ SHARE: Final = 0.25
 """Of a run's time: explaining shares the cores with the platforms, and must not take them away."""
 FIRST_S: Final = 60.0
 """But so much at the start: the first findings are worth most."""
-REDUCE_S: Final = 20.0
-"""For making one witness smaller; `mindgap explain` takes longer and finds smaller ones."""
-TRACE_S: Final = 30.0
-"""After so long, operators that are wrong only together are left to `mindgap explain`."""
+EACH_S: Final = 60.0
+"""For one explanation, and for tracing one divergence; `mindgap explain` takes longer and finds smaller witnesses."""
 MOST_TRACED: Final = 60
 """Divergences of one kind on one platform that are traced, the smallest first; the others join the operator that most
 of those have, if their program holds it."""
 LABEL: Final = "explain"
+EXPLAIN_GUESS_S: Final = 30.0
+TRACE_GUESS_S: Final = 5.0
+"""What an explanation and a trace take, until one is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,45 @@ class _Wanted:
     number: int
     platform: str
     parcel: Parcel
+    is_named: bool = True
+    """Whether the operator is to be explained; a fragment that does not tell it is only traced, and comes first."""
+
+    @property
+    def order(self) -> tuple[bool, int, int]:
+        return (self.is_named, self.nodes, self.number)
+
+
+@dataclass
+class _Effort:
+    """Work of one kind: how often it was done and what it took, and how often it is known to be left."""
+
+    guess_s: float
+    done: int = 0
+    seconds: float = 0.0
+    left: int = 0
+    """Without the one at hand."""
+    since: float | None = None
+    """When the one at hand was begun."""
+
+    @property
+    def spent_s(self) -> float:
+        since = self.since
+        return self.seconds + (0.0 if since is None else time.monotonic() - since)
+
+    def lane(self) -> Lane:
+        guess = self.seconds / self.done if self.done else self.guess_s
+        since, done = self.since, self.done
+        if since is None:
+            return Lane(done + self.left, done, guess)
+        return Lane(done + self.left + 1, done, guess, marks=((since, done),))
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        self.since, self.left = time.monotonic(), max(0, self.left - 1)
+        try:
+            yield
+        finally:
+            self.seconds, self.since, self.done = self.spent_s, None, self.done + 1
 
 
 class Explaining:
@@ -79,7 +123,11 @@ class Explaining:
         self._left_s = budget_s
         self._stopped = stopped
         self._start = time.monotonic()
-        self._spent_s = 0.0
+        self._explanations, self._traces = _Effort(EXPLAIN_GUESS_S), _Effort(TRACE_GUESS_S)
+        self._seen: Counter[tuple[str, ...]] = Counter()
+        """Divergences of this run by their kind: all but the first of each are traced at the end."""
+        self._nameless: set[tuple[str, ...]] = set()
+        """Failures of this run whose message names no operator: they are explained at the end."""
         self._wanted: dict[tuple[str, ...], _Wanted] = {}
         self._done: set[tuple[str, ...]] = set()
         self._open = threading.Condition()
@@ -94,13 +142,35 @@ class Explaining:
         with self._open:
             for name in dossier.fresh & dossier.verdicts.keys() & self._specs.keys():
                 verdict = dossier.verdicts[name]
-                key = rough_key(verdict, dossier.outcomes[name])
-                if key is None or key in self._done or verdict.conclusion is not Conclusion.DIVERGES:
+                variant, operator = dossier.variant, dossier.operators.get(name, "")
+                held = " ".join(sorted({context.partition(" ")[0] for context in variant.contexts}))
+                key = rough_key(verdict, dossier.outcomes[name], operator or held)
+                if key is not None and verdict.conclusion is Conclusion.FAILED and not operator_in(key[-1]):
+                    self._nameless.add(key)
+                if key is None or verdict.conclusion is not Conclusion.DIVERGES:
                     continue
-                variant, before = dossier.variant, self._wanted.get(key)
-                if before is None or (variant.nodes, variant.number) < (before.nodes, before.number):
-                    self._wanted[key] = _Wanted(variant.nodes, variant.number, name, variant.parcel)
+                self._seen[key] += 1
+                if key in self._done:
+                    continue
+                is_named = bool(operator) or not variant.is_fragment or verdict.kind is Kind.VALIDATION
+                wanted = _Wanted(variant.nodes, variant.number, name, variant.parcel, is_named)
+                if key not in self._wanted or wanted.order < self._wanted[key].order:
+                    self._wanted[key] = wanted
+            self._expect()
             self._open.notify_all()
+
+    def _expect(self) -> None:
+        """While variants still run: a kind that was not explained will be, and others of its kind traced."""
+        self._explanations.left = len(self._wanted) + len(self._nameless)
+        self._traces.left = sum(min(count, MOST_TRACED) - 1 for count in self._seen.values())
+
+    def lanes(self) -> tuple[Lane, Lane, float]:
+        """Explanations and traces, and the time that is left for them."""
+        return self._explanations.lane(), self._traces.lane(), max(0.0, self._left_s - self._spent_s)
+
+    @property
+    def _spent_s(self) -> float:
+        return self._explanations.spent_s + self._traces.spent_s
 
     def stop_serving(self) -> None:
         """Explain nothing more in the background; what is being explained is finished first."""
@@ -119,40 +189,39 @@ class Explaining:
                     self._open.wait(0.5)
                 if not self._running or self._stopped():
                     return
-                key = min(self._wanted, key=lambda item: (self._wanted[item].nodes, self._wanted[item].number))
+                key = min(self._wanted, key=lambda item: self._wanted[item].order)
                 chosen = self._wanted.pop(key)
                 self._done.add(key)
             case = open_parcel(chosen.parcel, Constants())
-            self._timed(lambda case=case, item=chosen: self._explain(item.number, item.platform, case))  # type: ignore[misc]
+            effort, work = (self._explanations, self._explain) if chosen.is_named else (self._traces, self._trace)
+            with effort.one():
+                work(chosen.number, chosen.platform, case)
 
     def _has_time(self) -> bool:
         allowed = FIRST_S + SHARE * (time.monotonic() - self._start)
         return self._spent_s < min(allowed, self._left_s)
 
-    def finish(self, tell: Callable[[int, int], None]) -> None:
+    def finish(self) -> None:
         """After the run, until nothing is left or the budget is spent; what is most worth knowing comes first."""
         while not self._stopped() and self._spent_s < self._left_s:
             with self._lock:
                 evidence = evidence_of(self._ledger.data)
                 findings = group(evidence, explanations_of(self._ledger.data))
                 looked_at = self._looked_at()
-            tell(sum(finding.explanation is not None for finding in findings), len(findings))
             known = {place for place, is_explained in looked_at.items() if is_explained}
 
-            def open_(item: Evidence, done: Collection[tuple[int, str]]) -> bool:
-                return item.platform in self._specs and (item.program, item.platform) not in done
+            def open_(items: Iterable[Evidence], done: Collection[tuple[int, str]]) -> list[Evidence]:
+                return [i for i in items if i.platform in self._specs and (i.program, i.platform) not in done]
 
-            nameless = [f.witness for f in findings if f.explanation is None and f.category == "divergence"]
-            failures = [f.witness for f in findings if f.category == "failure" and not f.operator]
-            wanted = next((item for item in nameless if open_(item, known)), None)
-            untraced = next((item for item in _smallest_of_each_kind(evidence) if open_(item, looked_at)), None)
-            failed = next((item for item in failures if open_(item, looked_at)), None)
-            if wanted is not None or (untraced is None and failed is not None):
-                chosen = wanted or failed
-                assert chosen is not None
-                self._with_case(chosen, lambda case, item=chosen: self._explain(item.program, item.platform, case))  # type: ignore[misc]
-            elif untraced is not None:
-                self._with_case(untraced, lambda case, item=untraced: self._trace(case, item))  # type: ignore[misc]
+            nameless = (f.witness for f in findings if f.explanation is None and f.category == "divergence")
+            failures = (f.witness for f in findings if f.category == "failure" and not f.operator)
+            wanted, failed = open_(nameless, known), open_(failures, looked_at)
+            untraced = open_(_smallest_of_each_kind(evidence), {*looked_at, *((i.program, i.platform) for i in wanted)})
+            self._explanations.left, self._traces.left = len(wanted) + len(failed), len(untraced)
+            if wanted or (failed and not untraced):
+                self._with_case((wanted or failed)[0], self._explanations, self._explain)
+            elif untraced:
+                self._with_case(untraced[0], self._traces, self._trace)
             else:
                 return
 
@@ -164,7 +233,7 @@ class Explaining:
         )
         return {(program, name): bool(tried) for program, name, tried in self._ledger.data.execute(query)}
 
-    def _with_case(self, item: Evidence, work: Callable[[Case], None]) -> None:
+    def _with_case(self, item: Evidence, effort: _Effort, work: Callable[[int, str, Case], None]) -> None:
         with self._lock:
             content = self._ledger.program(item.program)
         if content is None:
@@ -172,46 +241,50 @@ class Explaining:
             self._keep(lambda: self._ledger.write_operator(item.program, item.platform, "", problem))
             return
         case = open_parcel(Parcel(content, weights=str(self._ledger.directory / WEIGHTS)), Constants())
-        self._timed(lambda: work(case))
+        with effort.one():
+            work(item.program, item.platform, case)
 
-    def _trace(self, case: Case, item: Evidence) -> None:
-        examiner = Examiner(self._pool, self._specs[BASELINE], self._specs[item.platform], self._judge)
+    def _trace(self, number: int, platform: str, case: Case) -> None:
+        examiner = Examiner(self._pool, self._specs[BASELINE], self._specs[platform], self._judge)
         operator, problem = "", ""
+        time_s = self._each_s()
+        examiner.until = time.monotonic() + time_s
         try:
             _, symptom = confirm(examiner, case)
-            found = trace(examiner, case, symptom, until=time.monotonic() + TRACE_S)
+            found = trace(examiner, case, symptom)
             nodes = {step.node: step.op for step in found.steps}
             operator = nodes[found.culprits[0]] if found.culprits else ""
+            problem = "" if operator or found.finished else found.note
         except (MindgapError, TaskFailed) as error:
             problem = str(error).splitlines()[0]
-        self._keep(lambda: self._ledger.write_operator(item.program, item.platform, operator, problem))
+        if time_s < EACH_S and not operator and time.monotonic() > examiner.until:
+            return  # the end of this run's budget says nothing of the program: another run may try again
+        self._keep(lambda: self._ledger.write_operator(number, platform, operator, problem))
 
     def _explain(self, number: int, platform: str, case: Case) -> None:
         folder = f"{FOLDER}/{number}-{platform.replace('@', '-').replace(':', '-')}"
+        time_s = self._each_s()
         try:
             found = explain_case(
                 self._pool, f"variant {number}", case, self._specs[platform], self._config,
-                self._ledger.directory / folder, Budget(REDUCE_S), baseline=self._specs[BASELINE], judge=self._judge,
-                trace_s=TRACE_S,
+                self._ledger.directory / folder, Budget(time_s), baseline=self._specs[BASELINE],
+                judge=self._judge,
             )  # fmt: skip
         except (MindgapError, TaskFailed) as error:
             problem = str(error).splitlines()[0]
-            self._keep(lambda: self._ledger.write_operator(number, platform, "", problem))
+            if time_s >= EACH_S or not isinstance(error, OutOfBudget):
+                self._keep(lambda: self._ledger.write_operator(number, platform, "", problem))
             return
         self._keep(lambda: self._ledger.write_explanation(number, found, folder))
         self.explained += 1
+
+    def _each_s(self) -> float:
+        return min(EACH_S, self._left_s - self._spent_s)
 
     def _keep(self, write: Callable[[], None]) -> None:
         if not self._stopped():  # otherwise its workers were ended, and what they said means nothing
             with self._lock:
                 write()
-
-    def _timed(self, work: Callable[[], None]) -> None:
-        start = time.monotonic()
-        try:
-            work()
-        finally:
-            self._spent_s += time.monotonic() - start
 
 
 def _smallest_of_each_kind(evidence: Sequence[Evidence]) -> list[Evidence]:

@@ -15,7 +15,7 @@ from mindgap.records.files import write_whole
 
 TABLES: Final = {
     "programs": """SELECT p.id AS program, p.fingerprint, p.name, b.name AS base, b.fingerprint AS base_fingerprint,
-        p.intent, p.mutations, p.nodes, p.recipe, p.steps
+        p.kind, p.intent, p.mutations, p.nodes, p.recipe, p.steps
         FROM programs p JOIN bases b ON b.id = p.base ORDER BY p.id""",
     "outcomes": """SELECT o.program, f.name AS platform, f.version, o.status, o.stage, o.message, o.class,
         HEX(o.digest) AS digest, o.stable, o.note, o.seconds
@@ -34,14 +34,17 @@ TABLES: Final = {
 
 FINDINGS: Final = [
     "id", "signature", "category", "platforms", "kind", "blame", "operator", "cause", "remark", "layer", "stage",
-    "message", "witness", "witness_platform", "variants", "bases", "error_over_bound", "folder",
+    "message", "witness", "witness_platform", "variants", "fragments", "bases", "error_over_bound", "folder",
 ]  # fmt: skip
 
 
 def export(directory: Path, target: Path, parquet: bool = False) -> dict[str, tuple[int, Path]]:
     """Write every table; by name its number of rows and its file."""
     with open_ledger(directory) as data:
-        target.mkdir(parents=True, exist_ok=True)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot write to {target}", cause=error.strerror) from error
         found = {}
         for name, columns, rows in _tables(data):
             path = target / f"{name}.{'parquet' if parquet else 'csv'}"
@@ -62,8 +65,8 @@ def _tables(data: sqlite3.Connection) -> Iterator[tuple[str, list[str], list[tup
         rows.append((
             item.id, item.signature, item.category, " ".join(item.platforms), item.kind, item.blame, item.operator,
             cause.kind.value if cause else None, cause.remark if cause else None, layer.name if layer else None,
-            item.stage, item.message, item.witness.program, item.witness.platform, item.variants, item.bases,
-            item.error_over_bound, item.folder,
+            item.stage, item.message, item.witness.program, item.witness.platform, item.variants, item.fragments,
+            item.bases, item.error_over_bound, item.folder,
         ))  # fmt: skip
     yield "findings", FINDINGS, rows
     members = [(item.id, part.program, part.platform) for item in findings for part in item.evidence]

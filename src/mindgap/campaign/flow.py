@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+from mindgap.campaign.crowds import CrowdRunner
+from mindgap.campaign.culprits import culprit
 from mindgap.campaign.dossier import Dossier
 from mindgap.campaign.plan import BASELINE
 from mindgap.campaign.queues import WorkQueue
 from mindgap.campaign.runners import Judge, Runner
+from mindgap.errors import FilesLost
+from mindgap.program.codec import decode
 from mindgap.records.outcome import Outcome
-from mindgap.records.verdict import Verdict
-from mindgap.verdicts.judge import judge
+from mindgap.records.verdict import Conclusion, Kind, Verdict
+from mindgap.verdicts.judge import fault_of, judge
 from mindgap.verdicts.judging import Comparing, Judged, Question, differs
 from mindgap.verdicts.steps import BRIEF
+
+HARMLESS: Final = (Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.HAZARD, Conclusion.UNJUDGED)
+"""Conclusions after which nothing is left of what a crowd showed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +37,21 @@ class Flow:
 
     def __init__(self, finish: Callable[[Dossier], None]) -> None:
         self.platforms: dict[str, WorkQueue[Errand]] = {}
+        self.crowds: dict[str, WorkQueue[Dossier]] = {}
+        """Platforms that run fragments many at a time; others run them like any variant."""
+        self.alone: dict[str, WorkQueue[Errand]] = {}
+        """The same platforms in fresh processes, for what a crowd shows."""
         self.judges: WorkQueue[Dossier] | None = None
         self._finish = finish
 
     def start(self, dossier: Dossier, platforms: Sequence[str]) -> None:
         """Send a variant to platforms that have not run it; with none, only what is known is judged."""
-        if platforms:
+        if dossier.variant.is_fragment and BASELINE in platforms:  # a crowd should know what eager refuses
+            dossier.pending = tuple(name for name in platforms if name != BASELINE)
+            self._send(dossier, [BASELINE], runs=1)
+        elif dossier.variant.is_fragment and platforms:
+            self._send_to_crowds(dossier, platforms)
+        elif platforms:
             self._send(dossier, platforms, runs=1)
         else:
             self._advance(dossier)
@@ -53,11 +70,31 @@ class Flow:
 
         return work
 
+    def run_crowd_on(self, runner: CrowdRunner) -> Callable[[list[Dossier]], None]:
+        """What a queue's thread does with fragments."""
+
+        def work(batch: list[Dossier]) -> None:
+            runner.run([d.variant for d in batch], lambda number, outcome: self._arrived(batch[number], outcome))
+
+        return work
+
     def judge_with(self, judge_: Judge) -> Callable[[list[Dossier]], None]:
         def work(batch: list[Dossier]) -> None:
+            left = dict(enumerate(batch))
             pairs = [(dossier, asked) for dossier in batch for asked in compiled_questions(dossier)]
-            judge_.judge([asked for _, asked in pairs], lambda n, found: pairs[n][0].compiled.update(found.verdicts))
-            judge_.judge([question(dossier) for dossier in batch], lambda n, found: self._judged(batch[n], found))
+            try:
+                judge_.judge(
+                    [asked for _, asked in pairs], lambda n, found: pairs[n][0].compiled.update(found.verdicts)
+                )
+                judge_.judge(
+                    [question(dossier) for dossier in batch], lambda n, found: self._judged(left.pop(n), found)
+                )
+            except FilesLost:  # what was removed is computed again
+                lost = [dossier.forget_lost() for dossier in left.values()]
+                if not any(lost):
+                    raise
+                for dossier in left.values():
+                    self._advance(dossier)
 
         return work
 
@@ -66,6 +103,23 @@ class Flow:
             dossier.waiting = set(platforms)
         for name in platforms:
             self.platforms[name].put(Errand(dossier, runs))
+
+    def _send_to_crowds(self, dossier: Dossier, platforms: Sequence[str]) -> None:
+        with dossier.lock:
+            dossier.waiting = set(platforms)
+        for name in platforms:
+            if name in self.crowds:
+                self.crowds[name].put(dossier)
+            else:
+                self.platforms[name].put(Errand(dossier, 1))
+
+    def _confirm(self, dossier: Dossier, doubtful: Sequence[str]) -> None:
+        """Ask those that a crowd accuses again, alone and in a fresh process, and the baseline for a second time."""
+        with dossier.lock:
+            dossier.waiting = set(doubtful)
+            dossier.in_crowd = {n: dossier.outcomes[n].digest for n in doubtful if n in self.alone}
+        for name in doubtful:
+            (self.alone if name in self.alone else self.platforms)[name].put(Errand(dossier, 2))
 
     def _arrived(self, dossier: Dossier, outcome: Outcome) -> None:
         with dossier.lock:
@@ -76,20 +130,41 @@ class Flow:
 
     def _advance(self, dossier: Dossier) -> None:
         """All platforms that had the variant have answered."""
+        if dossier.pending:
+            platforms, dossier.pending = dossier.pending, ()
+            self._send_to_crowds(dossier, platforms)
+            return
+        other = dossier.other_alone()
+        if other & dossier.verdicts.keys():  # what was judged is not what it gives alone: all is judged again
+            dossier.verdicts = {}
         missing = [name for name in dossier.missing_outputs() if name in self.platforms]
         if missing:
             self._send(dossier, missing, runs=1)
         elif dossier.differing() and (not dossier.verdicts or _unstable(dossier)):
             assert self.judges is not None
             self.judges.put(dossier)
+        elif not dossier.confirmed and (accepting := self._accepting(dossier)):
+            dossier.confirmed = True
+            self._confirm(dossier, accepting)
         else:
             self._conclude(dossier)
 
+    def _accepting(self, dossier: Dossier) -> list[str]:
+        """Platforms that ran in a crowd what eager refuses: no numbers differ, but it must show alone as well."""
+        if not dossier.variant.is_fragment or dossier.baseline.ok:
+            return []
+        return [name for name, outcome in dossier.others().items() if outcome.ok and name in self.alone]
+
     def _judged(self, dossier: Dossier, found: Judged) -> None:
         dossier.verdicts = found.verdicts
+        if dossier.variant.is_fragment:
+            dossier.operators = culprits(dossier.variant.parcel.program, found)
+            dossier.verdicts = with_faults(found)
         doubtful = [] if dossier.confirmed else [name for name in dossier.doubtful() if name in self.platforms]
         dossier.confirmed = True
-        if doubtful:
+        if doubtful and dossier.variant.is_fragment:
+            self._confirm(dossier, doubtful)
+        elif doubtful:
             self._send(dossier, doubtful, runs=2)
         else:
             self._conclude(dossier)
@@ -101,20 +176,47 @@ class Flow:
         for name, eager in dossier.pairs().items():
             if name not in dossier.compiled and not differs(eager, dossier.outcomes[name]):
                 dossier.compiled |= verdicts_without_outputs(eager, [dossier.outcomes[name]])
+        dossier.crowd_only = {n for n in dossier.in_crowd if dossier.verdicts[n].conclusion in HARMLESS}
+        if dossier.variant.is_fragment:
+            nameless = dossier.verdicts.keys() - dossier.operators.keys()
+            refused = [name for name in sorted(nameless) if dossier.verdicts[name].kind is Kind.VALIDATION]
+            named = culprit(decode(dossier.variant.parcel.program), ()) if refused else ""
+            dossier.operators |= {name: named for name in refused if named}
+        dossier.operators = {n: op for n, op in dossier.operators.items() if n not in dossier.crowd_only}
         dossier.discard_outputs()
         self._finish(dossier)
+
+
+def culprits(content: bytes, found: Judged) -> dict[str, str]:
+    """By platform that diverges: the operator at fault, where the fragment tells it by itself."""
+    wrong = {
+        name: {item.output for item in judged.comparisons if item.conclusion is Conclusion.DIVERGES}
+        for name, judged in found.judgements.items()
+        if judged.verdict.conclusion is Conclusion.DIVERGES
+    }
+    program = decode(content) if wrong else None
+    named = {name: culprit(program, outputs) for name, outputs in wrong.items()} if program is not None else {}
+    return {name: operator for name, operator in named.items() if operator}
+
+
+def with_faults(found: Judged) -> dict[str, Verdict]:
+    """The verdicts on a fragment, which is judged platform by platform, with what tells that several share a fault."""
+    return {
+        name: replace(judged.verdict, group=judged.verdict.group or fault_of(judged))
+        for name, judged in found.judgements.items()
+    }
 
 
 def question(dossier: Dossier) -> Question:
     """Who is wrong, among those that do not give the baseline's bits?"""
     candidates = tuple(dossier.outcomes[name] for name in sorted(dossier.differing()) if dossier.outcomes[name].file)
-    return Question(dossier.variant.parcel, (Comparing(dossier.baseline, candidates),), BRIEF)
+    return Question(dossier.variant.parcel, (Comparing(dossier.baseline, candidates),), BRIEF, refusal_agrees=True)
 
 
 def compiled_questions(dossier: Dossier) -> list[Question]:
     """Compiled platforms that do not give the bits of eager on their own device."""
     return [
-        Question(dossier.variant.parcel, (Comparing(eager, (dossier.outcomes[name],)),), BRIEF)
+        Question(dossier.variant.parcel, (Comparing(eager, (dossier.outcomes[name],)),), BRIEF, refusal_agrees=True)
         for name, eager in dossier.pairs().items()
         if differs(eager, dossier.outcomes[name]) and eager.file and dossier.outcomes[name].file
     ]
@@ -123,7 +225,7 @@ def compiled_questions(dossier: Dossier) -> list[Question]:
 def verdicts_without_outputs(baseline: Outcome, outcomes: Sequence[Outcome]) -> dict[str, Verdict]:
     """Verdicts that need no numbers: the same bits, or somebody did not run it."""
     known = [replace(outcome, file="", stored=()) for outcome in (baseline, *outcomes)]
-    return {name: found.verdict for name, found in judge(known[0], known[1:], None).items()}
+    return {name: found.verdict for name, found in judge(known[0], known[1:], None, refusal_agrees=True).items()}
 
 
 def _unstable(dossier: Dossier) -> bool:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from mindgap.campaign.campaign_run import CampaignRun, Watch
 from mindgap.campaign.known import Known
-from mindgap.campaign.ledger import WEIGHTS, Ledger, now
+from mindgap.campaign.ledger import WEIGHTS, Ledger, now, read_ids
 from mindgap.campaign.plan import Plan
+from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.reader import Campaign, findings_of, read
 from mindgap.campaign.results import Results
 from mindgap.campaign.stream import Numbering, stream_of
 from mindgap.campaign.triage import new_ids
 from mindgap.campaign.workforce import LocalWorkforce, Workforce
-from mindgap.errors import UsageError
+from mindgap.errors import NoSpace, UsageError
+from mindgap.execution.batches import SPACE_WAIT_S
 from mindgap.execution.pool import Pool
 from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.registry import resolve
@@ -51,6 +55,7 @@ def hunt(
     directory: Path | str,
     plan: Plan | None = None,
     *,
+    variants: int | None = None,
     hours: float | None = None,
     jobs: int | None = None,
     config: Config | None = None,
@@ -60,20 +65,25 @@ def hunt(
     numbering: Numbering | None = None,
     watch: Watch = lambda snapshot: None,
     import_paths: Sequence[str] = (),
+    isolated: bool = False,
 ) -> Ending:
-    """Start a campaign in a directory, or continue the one that is there (`plan` is None).
+    """Start a campaign in a directory, or continue the one that is there (`plan` is None), with `variants` in all.
 
     Ctrl-C, a time limit and a kill all leave a ledger that the next call continues. With `cluster`, the
-    platforms are those of a Ray cluster.
+    platforms are those of a Ray cluster. Workers that are `isolated` write nowhere else and have no network.
     """
+    if isolated and cluster is not None:
+        raise UsageError("workers of a cluster cannot be isolated", hint="leave out --isolate or --cluster")
     directory, config = Path(directory), config or load_config(None)
     for name in plan.platforms if plan is not None else ():
         resolve(name, config)  # a misspelt platform leaves nothing behind
     with Ledger(directory, new=plan is not None) as ledger:
-        plan = _plan(ledger, plan)
-        with Pool(import_paths) as pool:
+        plan = _plan(ledger, plan, variants)
+        with Pool(import_paths, config.limits, isolated) as pool:
+            pool.on_pause = partial(_wait_for_space, plan, watch)
             numbers = numbering or stream_of(plan, directory, pool)
             run = _run(ledger, plan, pool, config, jobs, cluster, explain_s)
+            run.watch = watch
             reason = run.run(numbers, hours, watch)
         return _ending(ledger, run, reason, known)
 
@@ -92,12 +102,19 @@ def merge(
     """Take results of another machine into a campaign; verdicts are made as if all had run together."""
     with Ledger(directory, new=False) as ledger:
         plan = ledger.plan()
-        with Pool() as pool, Results(results, plan, pool.scratch) as given:
+        with Pool() as pool:
+            given = Results(results, plan, pool)
             numbers = numbering or stream_of(plan, directory, pool)
             ledger.add_platforms(given.platforms)
             run = _run(ledger, plan, pool, config, jobs, None, explain_s)
             reason = run.merge(numbers, given.numbers, given.outcomes, watch)
         return _ending(ledger, run, reason, known)
+
+
+def _wait_for_space(plan: Plan, watch: Watch, reason: NoSpace) -> None:
+    """A full disk before anything runs costs nothing but time."""
+    watch(Snapshot("start", 0.0, 0, plan.variants, 0.0, None, {}, {}, paused=str(reason)))
+    time.sleep(SPACE_WAIT_S)
 
 
 def keep_explanation(directory: Path, program: int, found: Explanation, folder: str) -> None:
@@ -129,16 +146,23 @@ def _run(
 
 def _ending(ledger: Ledger, run: CampaignRun, reason: str, known: Sequence[Known]) -> Ending:
     """Every finding gets an id that it keeps; then the campaign is read as anybody would read it."""
-    before = dict(ledger.data.execute("SELECT signature, id FROM finding_ids").fetchall())
-    ledger.write_ids(new_ids(findings_of(ledger.data), before))
+    ledger.write_ids(new_ids(findings_of(ledger.data), read_ids(ledger.data)))
     campaign = read(ledger.directory, known)
     return Ending(reason, run.seconds, run.writer.written, campaign, tuple(run.changed))
 
 
-def _plan(ledger: Ledger, given: Plan | None) -> Plan:
+def _plan(ledger: Ledger, given: Plan | None, variants: int | None = None) -> Plan:
     known = ledger.meta("plan")
     if given is None:
-        return ledger.plan()
+        plan = ledger.plan()
+        if variants is not None and variants < plan.variants:
+            raise UsageError(
+                f"the campaign in {ledger.directory} has {plan.variants:,} variants: it can have more, not fewer",
+                hint="leave out --variants to continue it as it is",
+            )
+        plan = replace(plan, variants=variants or plan.variants)
+        ledger.set_meta(plan=plan.to_text())
+        return plan
     if known is not None and Plan.from_text(known) != given:
         raise UsageError(
             f"{ledger.directory} holds a campaign with another plan",

@@ -9,12 +9,13 @@ link = "https://github.com/pytorch/pytorch/issues/12345"
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mindgap.errors import BadConfig
+from mindgap.reading.files import parse_toml, read_file
+from mindgap.reading.limits import TEXT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +26,13 @@ class Known:
     pattern: re.Pattern[str]
     link: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.id} {self.link}".strip()
+
 
 def load_known(path: Path) -> list[Known]:
     """The entries of a file; raises BadConfig with the entry that is wrong."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8")).get("known", [])
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadConfig(f"{path.name} cannot be read", where=str(path), cause=str(error)) from error
+    entries = parse_toml(read_file(path, TEXT_BYTES, BadConfig), path, BadConfig).get("known", [])
     if not isinstance(entries, list):
         raise BadConfig("known.toml holds no list of [[known]]", where=str(path))
     return [_entry(row, f"{path}: [[known]] {number}") for number, row in enumerate(entries, 1)]

@@ -10,28 +10,33 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sqlite3
 import time
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
+from mindgap.campaign.directory import FILE, ledger_of
 from mindgap.campaign.dossier import Dossier
 from mindgap.campaign.messages import message_class
 from mindgap.campaign.plan import BASELINE, Plan
-from mindgap.errors import NoSpace, UsageError
+from mindgap.errors import CorruptFile, MindgapError, NoSpace, UsageError
+from mindgap.reading.files import inflate, refusing
+from mindgap.reading.limits import FILE_BYTES
 from mindgap.records.explanation import Explanation
 from mindgap.records.files import claim
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Conclusion
 
-SCHEMA_VERSION: Final = 2
-FILE: Final = "ledger.sqlite"
+SCHEMA_VERSION: Final = 3
+VARIANT, FRAGMENT = "variant", "fragment"
+"""Kinds of programs."""
 WEIGHTS: Final = "weights"
 """The folder with the constants that no seed gives."""
 
@@ -45,7 +50,7 @@ CREATE TABLE IF NOT EXISTS bases (id INTEGER PRIMARY KEY, fingerprint TEXT UNIQU
 CREATE TABLE IF NOT EXISTS programs (
   id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL, name TEXT NOT NULL, base INTEGER NOT NULL REFERENCES bases (id),
   intent TEXT NOT NULL, mutations TEXT NOT NULL, nodes INTEGER NOT NULL, recipe TEXT NOT NULL, steps TEXT,
-  program BLOB);
+  program BLOB, kind TEXT NOT NULL DEFAULT 'variant');
 CREATE TABLE IF NOT EXISTS outcomes (
   program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
   status TEXT NOT NULL, stage TEXT NOT NULL, message TEXT NOT NULL, class TEXT NOT NULL, digest BLOB, stable INTEGER,
@@ -53,7 +58,8 @@ CREATE TABLE IF NOT EXISTS outcomes (
 CREATE TABLE IF NOT EXISTS verdicts (
   program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
   conclusion TEXT NOT NULL, kind TEXT, blame TEXT, error_over_bound REAL, eager_error_over_bound REAL, worst TEXT,
-  rule TEXT, fault TEXT, sentence TEXT, PRIMARY KEY (program, platform)) WITHOUT ROWID;
+  rule TEXT, fault TEXT, sentence TEXT, crowd_only INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (program, platform)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_conclusion ON verdicts (conclusion);
 CREATE TABLE IF NOT EXISTS compiled (
   program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
@@ -71,6 +77,26 @@ CREATE TABLE IF NOT EXISTS explanations (
 CREATE TABLE IF NOT EXISTS finding_ids (signature TEXT PRIMARY KEY, id TEXT NOT NULL) WITHOUT ROWID;
 """
 
+_KINDS: Final = {"TEXT": "'text'", "INTEGER": "'integer'", "REAL": "'real', 'integer'", "BLOB": "'blob'"}
+
+
+def _columns() -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
+    """By table: what SQLite may find in each column; and the names of tables and indices."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as data:
+        data.executescript(SCHEMA)
+        names = tuple(name for (name,) in data.execute("SELECT name FROM sqlite_master"))
+        tables = [name for (name,) in data.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        rows = {table: data.execute(f"PRAGMA table_info({table})").fetchall() for table in tables}
+    return {
+        table: {row[1]: _KINDS[row[2]] + ("" if row[3] or row[5] else ", 'null'") for row in columns}
+        for table, columns in rows.items()
+    }, names
+
+
+_COLUMNS, _NAMES = _columns()
+_NAMES_1: Final = ("findings", "members")
+"""Tables of schema 1."""
+
 _FROM_1: Final = """
 ALTER TABLE platforms RENAME TO platforms_1;
 CREATE TABLE platforms (
@@ -86,8 +112,37 @@ UPDATE meta SET value = '2' WHERE key = 'schema';
 """
 """From schema 1, which knew one version per platform and kept findings as tables."""
 
+_FROM_2: Final = """
+ALTER TABLE programs ADD COLUMN kind TEXT NOT NULL DEFAULT 'variant';
+ALTER TABLE verdicts ADD COLUMN crowd_only INTEGER NOT NULL DEFAULT 0;
+UPDATE meta SET value = '3' WHERE key = 'schema';
+"""
+"""From schema 2, which knew no fragments."""
+
 QUIET: Final = (Conclusion.AGREES, Conclusion.ROUNDING)
 """Verdicts whose sentence nobody will read: left out, they are most of the ledger."""
+
+
+class _Data(sqlite3.Connection):
+    """Says that the disk is full when that is why something could not be written; what was begun is undone."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        try:
+            super().__exit__(kind, error, trace)
+        except sqlite3.OperationalError as failed:
+            error = failed
+        if isinstance(error, sqlite3.OperationalError) and re.search("full|disk I/O", str(error)):
+            raise NoSpace(
+                "no space left for the ledger",
+                where=str(self.execute("PRAGMA database_list").fetchone()[2]),
+                cause=str(error),
+                hint="free some space: a campaign that is running continues by itself, with --resume otherwise",
+            ) from error
+        if error is not None:
+            raise error
+        return False
 
 
 class Ledger:
@@ -95,22 +150,27 @@ class Ledger:
 
     def __init__(self, directory: Path, new: bool = True) -> None:
         self.directory = directory
-        path = directory / FILE
+        path = directory / FILE if new else ledger_of(directory)
         self._lock: int | None = None
-        if not new and not path.is_file():
-            raise UsageError(f"there is no campaign in {directory}", hint="mindgap hunt -o DIR starts one")
         self._lock = claim(directory, "campaign")
         try:
-            self._data = sqlite3.connect(path, check_same_thread=False)  # one writer, guarded by the caller
-            self._data.execute("PRAGMA journal_mode=WAL")
+            self._data = sqlite3.connect(
+                path, check_same_thread=False, factory=_Data
+            )  # one writer, guarded by the caller
+            secure(self._data)
+            with self._data:
+                self._data.execute("PRAGMA journal_mode=WAL")
             self._data.execute("PRAGMA synchronous=NORMAL")  # a killed process loses nothing that was committed
             self._create()
             self._current: dict[str, int] = {}
             """The platforms of this run of the command, in the versions that they have now."""
             self._bases: dict[str, int] = dict(self._data.execute("SELECT fingerprint, id FROM bases"))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, ValueError) as error:
             self.close()
-            raise UsageError(f"{path} is not a ledger of mindgap", cause=str(error)) from error
+            raise CorruptFile(f"{path} is not a ledger of mindgap", cause=str(error)) from error
+        except MindgapError:
+            self.close()
+            raise
 
     def __enter__(self) -> Ledger:
         return self
@@ -136,11 +196,14 @@ class Ledger:
         old = self._data.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchone()
         found = int(self.meta("schema") or 0) if old else SCHEMA_VERSION
         check_version(found, self.directory)
+        check_objects(self._data)
         with self._data:
-            self._data.executescript(SCHEMA)
-            self._data.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
-        if found == 1:
-            self._data.executescript(f"BEGIN; {_FROM_1} COMMIT;")
+            version = f"INSERT OR IGNORE INTO meta VALUES ('schema', '{SCHEMA_VERSION}')"
+            self._data.executescript(f"BEGIN; {SCHEMA} {version}; COMMIT;")
+        for older, script in ((1, _FROM_1), (2, _FROM_2)):
+            if 0 < found <= older:
+                self._data.executescript(f"BEGIN; {script} COMMIT;")
+        check_content(self._data)
 
     def meta(self, key: str) -> str | None:
         row = self._data.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -196,8 +259,7 @@ class Ledger:
 
     def program(self, number: int) -> bytes | None:
         """A program that was kept, encoded."""
-        row = self._data.execute("SELECT program FROM programs WHERE id = ?", (number,)).fetchone()
-        return zlib.decompress(row[0]) if row and row[0] is not None else None
+        return read_program(self._data, number)
 
     def outcomes(self, program: int) -> dict[str, Outcome]:
         """What platforms did with a program in the versions that they have now, without the outputs."""
@@ -218,21 +280,10 @@ class Ledger:
             if platform in names
         }
 
-    def write(self, dossiers: Sequence[Dossier]) -> None:
-        """Enter what became of these variants, all or none; raises NoSpace when the disk is full."""
-        try:
-            with self._data:
-                for dossier in dossiers:
-                    self._write(dossier)
-        except sqlite3.OperationalError as error:
-            if "full" not in str(error) and "disk I/O" not in str(error):
-                raise
-            raise NoSpace(
-                "no space left for the ledger",
-                where=str(self.directory),
-                cause=str(error),
-                hint="free some space: the campaign continues by itself",
-            ) from error
+    def write(self, dossiers: Sequence[Dossier]) -> int:
+        """Enter what became of these programs, all or none; how many are new. Raises NoSpace when the disk is full."""
+        with self._data:
+            return sum([self._write(dossier) for dossier in dossiers])
 
     def write_related(self, programs: Sequence[int], rows: Sequence[tuple[Any, ...]]) -> None:
         """What one platform alone showed for these programs: number, platform, oracle and its verdict."""
@@ -275,19 +326,25 @@ class Ledger:
         ).fetchone()
         return int(row[0]) if row else self._current[name]
 
-    def _write(self, dossier: Dossier) -> None:
+    def _write(self, dossier: Dossier) -> int:
+        """Whether the program is new; a fragment comes once for each platform."""
         variant, provenance = dossier.variant, dossier.variant.provenance
-        self._data.execute(
-            "INSERT OR IGNORE INTO programs VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+        added = self._data.execute(
+            "INSERT OR IGNORE INTO programs VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?)",
             (variant.number, variant.fingerprint, variant.name, self._base(provenance.base, provenance.base_name),
-             provenance.intent.value, " ".join(provenance.mutations), variant.nodes, _recipe(provenance)),
-        )  # fmt: skip
+             provenance.intent.value, " ".join(provenance.mutations), variant.nodes, _recipe(provenance),
+             FRAGMENT if variant.is_fragment else VARIANT),
+        ).rowcount  # fmt: skip
         self._data.executemany(
-            "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            # Fragments are entered platform by platform, each time with the baseline: what is known of it adds up.
+            "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "status = excluded.status, stage = excluded.stage, message = excluded.message, class = excluded.class, "
+            "digest = excluded.digest, note = excluded.note, seconds = excluded.seconds, "
+            "stable = MIN(COALESCE(stable, excluded.stable), COALESCE(excluded.stable, stable))",
             [self._outcome(variant.number, dossier.outcomes[name]) for name in sorted(dossier.fresh)],
         )
         self._data.executemany(
-            "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [self._verdict(variant.number, name, dossier) for name in sorted(dossier.verdicts)],
         )
         self._data.executemany(
@@ -298,12 +355,18 @@ class Ledger:
                 for name, v in sorted(dossier.compiled.items())
             ],
         )  # fmt: skip
+        for name, operator in sorted(dossier.operators.items()):
+            self._data.execute(
+                "INSERT OR IGNORE INTO explanations VALUES (?, ?, ?, NULL, NULL, NULL, NULL, NULL, NULL)",
+                (variant.number, self._current[name], operator),
+            )
         loud = any(verdict.conclusion not in QUIET for verdict in dossier.verdicts.values())
         if loud or dossier.related or not dossier.baseline.ok:
             self._data.execute(
                 "UPDATE programs SET steps = ?, program = ? WHERE id = ?",
                 (json.dumps(provenance.steps), zlib.compress(variant.parcel.program), variant.number),
             )
+        return max(0, added)
 
     def _outcome(self, program: int, outcome: Outcome) -> tuple[Any, ...]:
         stable = None if outcome.stable is None else int(outcome.stable)
@@ -318,7 +381,7 @@ class Ledger:
         return (
             program, self._current[platform], v.conclusion.value, v.kind.value if v.kind else None,
             v.blame.value if v.blame else None, v.error_over_bound, v.eager_error_over_bound, v.worst, v.rule, v.group,
-            None if v.conclusion in QUIET else v.sentence,
+            None if v.conclusion in QUIET else v.sentence, int(platform in dossier.crowd_only),
         )  # fmt: skip
 
     def _base(self, fingerprint: str, name: str) -> int:
@@ -336,6 +399,48 @@ def check_version(found: int, directory: Path) -> None:
             cause=f"its ledger has schema {found}; this mindgap knows {SCHEMA_VERSION}",
             hint="install a newer mindgap",
         )
+
+
+def secure(data: sqlite3.Connection) -> None:
+    """A ledger may be somebody else's: its schema is not trusted, and damage is noticed before it is followed."""
+    data.execute("PRAGMA trusted_schema=OFF")
+    data.execute("PRAGMA cell_size_check=ON")
+
+
+def check_objects(data: sqlite3.Connection) -> None:
+    """Raise ValueError when there is more than tables and indices of ours: triggers and views would run."""
+    for kind, name, text in data.execute("SELECT type, name, sql FROM sqlite_master"):
+        known = kind in ("table", "index") and name in (*_NAMES, *_NAMES_1)
+        plain = text is None or not re.match(r"\s*CREATE\s+VIRTUAL", str(text), re.IGNORECASE)
+        if not ((known and plain) or str(name).startswith(("sqlite_autoindex_", "sqlite_stat"))):
+            raise ValueError(f"it holds the {kind} {str(name)[:40]!r}, which mindgap did not make")
+
+
+def check_content(data: sqlite3.Connection) -> None:
+    """Raise ValueError when a table lacks a column or holds what its schema does not say: SQLite would let it."""
+    for table, columns in _COLUMNS.items():
+        found = {row[1]: row[6] for row in data.execute(f"PRAGMA table_xinfo({table})")}
+        if set(found) != set(columns) or any(found.values()):  # the last is of columns that are computed
+            raise ValueError(f"its table {table} has other columns")
+        wrong = " OR ".join(f"typeof({name}) NOT IN ({kinds})" for name, kinds in columns.items())
+        if data.execute(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1").fetchone() is not None:
+            raise ValueError(f"its table {table} holds values of another type")
+
+
+def read_program(data: sqlite3.Connection, number: int) -> bytes | None:
+    """A program that was kept, encoded."""
+    row = data.execute("SELECT program FROM programs WHERE id = ?", (number,)).fetchone()
+    with refusing("the ledger is damaged", f"program {number}"):
+        return inflate(row[0], FILE_BYTES) if row and row[0] is not None else None
+
+
+def read_ids(data: sqlite3.Connection) -> dict[str, str]:
+    """The ids of findings by signature; an id is also the name of a folder."""
+    ids = dict(data.execute("SELECT signature, id FROM finding_ids").fetchall())
+    for identity in ids.values():
+        if not re.fullmatch(r"F-\d{1,9}", identity):
+            raise CorruptFile("the ledger is damaged", cause=f"{identity[:40]!r} is not the id of a finding")
+    return ids
 
 
 def _recipe(provenance: Provenance) -> str:

@@ -32,5 +32,9 @@ def message_class(message: str) -> str:
 
 def operator_in(message: str) -> str | None:
     """The operator that a message names, as `aten.name`."""
-    found = _OPERATOR.search(message)
-    return found[1].replace("::", ".") if found else None
+    return next(iter(operators_in(message)), None)
+
+
+def operators_in(message: str) -> list[str]:
+    """Every operator that a message names, as `aten.name`."""
+    return [name.replace("::", ".") for name in dict.fromkeys(_OPERATOR.findall(message))]

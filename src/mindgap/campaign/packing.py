@@ -30,29 +30,29 @@ def pack_campaign(
     tell: Callable[[int, int], None] = lambda done, count: None,
 ) -> int:
     """Write every variant of a campaign to a pack; how many there are."""
-    with open_ledger(directory) as data, Pool() as pool:
+    with open_ledger(directory) as data:
         plan = plan_of(data, directory)
         digests = _digests(data)
+    about = {"plan": plan.to_text(), "campaign": identity_of(plan), "variants": plan.variants}
+    with Pool() as pool, Writing(output, CAMPAIGN, about) as pack:
         numbers = numbering or stream_of(plan, directory, pool)
-        about = {"plan": plan.to_text(), "campaign": identity_of(plan), "variants": plan.variants}
-        with Writing(output, CAMPAIGN, about) as pack:
-            rows = []
-            for variant in numbers.pick(lambda number: True, plan.variants):
-                parcel, digest = variant.parcel, digests.get(variant.number, "")
-                rows.append([variant.number, variant.fingerprint, variant.name, parcel.program, parcel.seed, digest])
-                if len(rows) == ROWS:
-                    pack.add_rows("programs", rows)
-                    tell(variant.number + 1, plan.variants)
-                    rows = []
-            pack.add_rows("programs", rows)
-            for path in sorted((directory / WEIGHTS).glob("*")):
-                pack.add(f"weights/{path.name}", path.read_bytes())
+        rows = []
+        for variant in numbers.pick(lambda number: True, plan.variants):
+            parcel, digest = variant.parcel, digests.get(variant.number, "")
+            rows.append([variant.number, variant.fingerprint, variant.name, parcel.program, parcel.seed, digest])
+            if len(rows) == ROWS:
+                pack.add_rows("programs", rows)
+                tell(variant.number + 1, plan.variants)
+                rows = []
+        pack.add_rows("programs", rows)
+        for path in sorted((directory / WEIGHTS).glob("*")):
+            pack.add(f"weights/{path.name}", path.read_bytes())
     return plan.variants
 
 
 def identity_of(plan: Plan) -> str:
-    """The same for plans that make the same variants."""
-    told = repr((plan.seed, plan.variants, plan.corpus, plan.corpus_directory))
+    """The same for plans that make the same variants, however many of them."""
+    told = repr((plan.seed, plan.corpus, plan.corpus_directory))
     return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from mindgap.errors import UsageError
 from mindgap.platforms import registry
 from mindgap.platforms.registry import built_in
+from mindgap.reading.files import refusing
 from mindgap.records.variant import Intent
 
 BASELINE: Final = "eager"
@@ -35,6 +39,8 @@ class Plan:
     """The part of the variants that an expensive platform sees, by its name; all where nothing is said."""
     timeout_s: float = 120.0
     """CPU time that one program may take on one platform."""
+    fragments: float = 0.0
+    """The part of the programs that are fragments; the others are whole variants."""
     metamorphic_share: float = 0.02
     """The part of the variants that is also run with its batch permuted, cut and with other neighbours."""
 
@@ -59,15 +65,13 @@ class Plan:
 
     @classmethod
     def from_text(cls, text: str) -> Plan:
-        row: dict[str, Any] = json.loads(text)
-        corpus = row["corpus"]
-        return cls(
-            **{
-                **row,
-                "platforms": tuple(row["platforms"]),
-                "corpus": None if corpus is None else tuple(corpus),
-            }
-        )
+        """What `to_text` wrote; raises CorruptFile for any other text."""
+        with refusing("the plan of the campaign cannot be read"):
+            plan = msgspec.json.decode(text, type=cls)
+            numbers = (plan.timeout_s, plan.metamorphic_share, *plan.shares.values())
+            if not all(map(math.isfinite, numbers)) or min(plan.variants, *numbers) < 0 or not plan.timeout_s:
+                raise ValueError("a number in it is out of range")
+            return plan
 
 
 @functools.cache
@@ -99,6 +103,15 @@ def parse_shares(texts: Sequence[str], platforms: Sequence[str]) -> dict[str, fl
             raise UsageError("the baseline eager runs every variant: it cannot be sampled")
         shares[found[1]] = share
     return shares
+
+
+def parse_share(option: str, text: str) -> float:
+    """`50%` or `0.5`, from nothing to all."""
+    value = _number(text.strip().removesuffix("%"))
+    share = None if value is None else value / 100 if text.strip().endswith("%") else value
+    if share is None or not 0 <= share <= 1:
+        raise UsageError(f"{option} {text!r} is not a part of the whole", hint=f"write {option} 50%")
+    return share
 
 
 def _number(text: str) -> float | None:

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -15,6 +16,20 @@ BATCH_S: Final = 0.4
 LARGEST_BATCH: Final = 32
 SLOW_S: Final = 0.25
 """An item that takes longer does not take one of the slots of the fast platforms."""
+TRIAL_S: Final = 2.0
+"""Until then a first item may be slow only because everything is: loading, the first call of each kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """For work that is cheaper together: wait for more before a batch begins."""
+
+    most: int
+    wait_s: float
+    batch_s: float
+    """Work that one batch should hold at most."""
+    first: int = 8
+    """Items of the first batch, before the pace is known."""
 
 
 class WorkQueue(Generic[T]):
@@ -27,16 +42,20 @@ class WorkQueue(Generic[T]):
         slots: threading.Semaphore,
         stop: threading.Event,
         on_failure: Callable[[BaseException], None],
+        gather: Gather | None = None,
     ) -> None:
         self.name = name
         self.pace_s = 0.0
         """Seconds for one item lately; 0 before the first."""
         self.done = 0
         self.busy_s = 0.0
+        self._begun: float | None = None
+        """When the first item was begun."""
         self._inbox: queue.SimpleQueue[T] = queue.SimpleQueue()
         self._slots = slots
         self._stop = stop
         self._on_failure = on_failure
+        self._gather = gather
         self._threads = [
             threading.Thread(target=self._serve, args=(work,), name=f"{name} {number}", daemon=True)
             for number, work in enumerate(works)
@@ -60,7 +79,14 @@ class WorkQueue(Generic[T]):
 
     @property
     def is_slow(self) -> bool:
-        return self.pace_s > SLOW_S
+        if self.pace_s:
+            return self.pace_s > SLOW_S
+        return self._begun is not None and time.perf_counter() - self._begun > TRIAL_S
+
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether nothing is known of its pace yet."""
+        return not self.pace_s and not self.is_slow
 
     def _serve(self, work: Callable[[list[T]], None]) -> None:
         try:
@@ -72,7 +98,8 @@ class WorkQueue(Generic[T]):
             self._on_failure(error)
 
     def _run(self, work: Callable[[list[T]], None], batch: list[T]) -> None:
-        if self.is_slow or not self.pace_s:  # a compiler's first program must not hold up the fast platforms
+        # A compiler's first program, and a batch that takes many seconds, must not hold up the fast platforms.
+        if self.is_slow or not self.pace_s or self._gather is not None:
             self._timed(work, batch)
             return
         with self._slots:
@@ -80,6 +107,7 @@ class WorkQueue(Generic[T]):
 
     def _timed(self, work: Callable[[list[T]], None], batch: list[T]) -> None:
         start = time.perf_counter()
+        self._begun = self._begun or start
         work(batch)
         spent = time.perf_counter() - start
         self.busy_s += spent
@@ -92,6 +120,8 @@ class WorkQueue(Generic[T]):
             batch = [self._inbox.get(timeout=0.1)]
         except queue.Empty:
             return []
+        if self._gather is not None:
+            return self._gathered(batch, self._gather)
         fair = -(-self._inbox.qsize() // len(self._threads))
         wanted = 1 if not self.pace_s else int(BATCH_S / self.pace_s)
         for _ in range(min(fair, wanted, LARGEST_BATCH) - 1):
@@ -99,4 +129,15 @@ class WorkQueue(Generic[T]):
                 batch.append(self._inbox.get_nowait())
             except queue.Empty:
                 break
+        return batch
+
+    def _gathered(self, batch: list[T], gather: Gather) -> list[T]:
+        wanted = int(gather.batch_s / self.pace_s) if self.pace_s else gather.first
+        deadline = time.monotonic() + gather.wait_s
+        while len(batch) < min(wanted, gather.most) and not self._stop.is_set():
+            try:
+                batch.append(self._inbox.get(timeout=max(0.01, min(0.1, deadline - time.monotonic()))))
+            except queue.Empty:
+                if time.monotonic() >= deadline:
+                    break
         return batch

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -15,20 +15,36 @@ from typing import Final
 
 import msgspec
 
+from mindgap.campaign.directory import ledger_of
 from mindgap.campaign.known import Known
-from mindgap.campaign.ledger import FILE, WEIGHTS, check_version
+from mindgap.campaign.ledger import (
+    FRAGMENT,
+    SCHEMA_VERSION,
+    VARIANT,
+    WEIGHTS,
+    check_content,
+    check_objects,
+    check_version,
+    read_ids,
+    read_program,
+    secure,
+)
 from mindgap.campaign.messages import message_class
 from mindgap.campaign.plan import BASELINE, Plan, eager_of
 from mindgap.campaign.triage import Explained, Place, group
-from mindgap.errors import UsageError
+from mindgap.errors import CorruptFile, UsageError
 from mindgap.execution.parcel import Constants
 from mindgap.program.case import Case
 from mindgap.program.codec import decode
 from mindgap.program.examples import of_program
+from mindgap.reading.files import refusing
+from mindgap.reading.limits import EXPLANATION_BYTES
 from mindgap.records.explanation import Explanation
 from mindgap.records.finding import Evidence, Finding
 from mindgap.records.verdict import Conclusion, Kind
 
+FOLDER: Final = r"(\w[\w.-]*(/\w[\w.@+-]*)?)?"
+"""Where a script lies inside a campaign's directory: `F-03`, `explained/12-openvino`."""
 FLAGGED: Final = (Conclusion.DIVERGES, Conclusion.UNSTABLE, Conclusion.FAILED)
 
 
@@ -59,6 +75,25 @@ class PlatformCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Yield:
+    """What programs with one mutation brought on one platform."""
+
+    platform: str
+    mutation: str
+    programs: int
+    divergences: int
+    operators: int
+    """Different operators that were found at fault."""
+    seconds: float
+    """Of the platform's own time."""
+
+    @property
+    def per_hour(self) -> float:
+        """Operators at fault per hour of the platform's time."""
+        return 3600 * self.operators / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run of the command on a campaign."""
 
@@ -84,10 +119,25 @@ class Campaign:
     unjudged: Mapping[str, int] = field(default_factory=dict)
     """By reason."""
     ledger_bytes: int = 0
+    fragments: int = 0
+    """Fragments; `variants`, `intents` and `platforms` are about whole variants, as a study's figures are."""
+    fragment_platforms: tuple[PlatformCounts, ...] = ()
+    """What platforms did with fragments."""
+    crowd_only: Mapping[str, int] = field(default_factory=dict)
+    """By platform: fragments that diverged in a crowd and not alone."""
+    yields: tuple[Yield, ...] = ()
+    """What each mutation brought on each platform, the best first."""
 
     @property
     def new(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if not finding.known)
+
+    @property
+    def conclusions(self) -> frozenset[Conclusion]:
+        """Verdicts that occur in it and are not known already, agreement and rounding aside."""
+        open_ = ((Conclusion.HAZARD, self.hazards), (Conclusion.UNJUDGED, self.unjudged))
+        found = {finding.witness.conclusion for finding in self.new}
+        return frozenset(found | {conclusion for conclusion, counts in open_ if counts})
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -101,7 +151,8 @@ class Campaign:
         return tuple(name for name, count in counts.items() if count > 1)
 
     def __repr__(self) -> str:
-        return f"<Campaign {self.directory}: {self.variants} variants, {len(self.findings)} findings>"
+        programs = f"{self.variants} variants" + (f", {self.fragments} fragments" if self.fragments else "")
+        return f"<Campaign {self.directory}: {programs}, {len(self.findings)} findings>"
 
     def _repr_html_(self) -> str:
         return str(import_module("mindgap.report.html").campaign_html(self))
@@ -122,58 +173,63 @@ def read(directory: Path | str, known: Sequence[Known] = ()) -> Campaign:
     """A campaign as it is now."""
     with open_ledger(Path(directory)) as data:
         plan = plan_of(data, Path(directory))
-        fingerprints = [row[0] for row in data.execute("SELECT fingerprint FROM programs")]
+        prints = {kind: [row[0] for row in data.execute("SELECT fingerprint FROM programs WHERE kind = ?", (kind,))]
+                  for kind in (VARIANT, FRAGMENT)}  # fmt: skip
         hazard, unjudged = Conclusion.HAZARD.value, Conclusion.UNJUDGED.value
         pages, size = (data.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
         return Campaign(
             directory=str(directory),
             plan=plan,
             runs=tuple(Run(at, json.loads(told)) for at, told in data.execute("SELECT started, versions FROM runs")),
-            variants=len(fingerprints),
+            variants=len(prints[VARIANT]),
             bases=data.execute("SELECT COUNT(DISTINCT base) FROM programs").fetchone()[0],
-            intents=_counts(data, "SELECT intent, COUNT(*) FROM programs GROUP BY intent"),
-            platforms=_platforms(data, plan, fingerprints),
+            intents=_counts(data, f"SELECT intent, COUNT(*) FROM programs WHERE kind = '{VARIANT}' GROUP BY intent"),
+            platforms=_platforms(data, plan, VARIANT, prints[VARIANT]),
             findings=tuple(findings_of(data, known)),
             hazards=_counts(data, f"SELECT rule, COUNT(*) FROM verdicts WHERE conclusion = '{hazard}' GROUP BY rule "
                             "ORDER BY 2 DESC"),
             unjudged=_reasons(data.execute(f"SELECT sentence FROM verdicts WHERE conclusion = '{unjudged}'")),
             ledger_bytes=int(pages) * int(size),
+            fragments=len(prints[FRAGMENT]),
+            fragment_platforms=_platforms(data, plan, FRAGMENT, prints[FRAGMENT]),
+            crowd_only=_counts(data, "SELECT f.name, COUNT(*) FROM verdicts v JOIN platforms f ON f.id = v.platform "
+                               "WHERE v.crowd_only GROUP BY 1"),
+            yields=_yields(data),
         )  # fmt: skip
 
 
 @contextmanager
 def open_ledger(directory: Path) -> Iterator[sqlite3.Connection]:
-    """A ledger to read from; raises UsageError where there is none, or none that this mindgap knows."""
-    path = directory / FILE
-    if not path.is_file():
-        raise UsageError(f"there is no campaign in {directory}", hint="mindgap hunt -o DIR starts one")
-    try:
+    """A ledger to read from, which may be somebody else's; raises UsageError where there is none that can be read."""
+    path = ledger_of(directory)
+    with refusing(f"{path} is not a ledger of mindgap"):
         data = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
-        row = data.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-        schema = int(row[0]) if row else 0
-    except (sqlite3.Error, ValueError) as error:
-        raise UsageError(f"{path} is not a ledger of mindgap", cause=str(error)) from error
-    try:
+    with closing(data):
+        with refusing(f"{path} is not a ledger of mindgap"):
+            secure(data)
+            check_objects(data)
+            row = data.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+            schema = int(row[0]) if row else 0
         check_version(schema, directory)
-        if schema < 2:
+        if schema < SCHEMA_VERSION:
             raise UsageError(
                 f"the campaign in {directory} was written by an older mindgap",
                 hint=f"mindgap hunt --resume {directory} brings its ledger up to date",
             )
-        yield data
-    finally:
-        data.close()
+        with refusing(f"{path} is damaged"):
+            check_content(data)
+            yield data
 
 
 def findings_of(data: sqlite3.Connection, known: Sequence[Known] = ()) -> list[Finding]:
     """Everything that somebody should look at, grouped by root cause."""
-    ids = dict(data.execute("SELECT signature, id FROM finding_ids").fetchall())
-    return group(evidence_of(data), explanations_of(data), ids, known)
+    return group(evidence_of(data), explanations_of(data), read_ids(data), known)
 
 
 _EVIDENCE: Final = f"""
 SELECT v.program, p.name, p.nodes, b.fingerprint, f.name, v.conclusion, o.status, o.stage, o.message, o.class,
-       v.kind, v.blame, v.fault, v.error_over_bound, v.sentence, '', x.operator
+       v.kind, v.blame, v.fault, v.error_over_bound, v.sentence, '', x.operator,
+       p.kind = 'fragment'
 FROM verdicts v JOIN programs p ON p.id = v.program JOIN bases b ON b.id = p.base
 JOIN platforms f ON f.id = v.platform JOIN outcomes o ON o.program = v.program AND o.platform = v.platform
 LEFT JOIN explanations x ON x.program = v.program AND x.platform = v.platform
@@ -186,7 +242,7 @@ ORDER BY v.program, f.name
 
 _RELATIONS: Final = f"""
 SELECT r.program, p.name, p.nodes, b.fingerprint, f.name, r.conclusion, 'ok', 'run', '', '',
-       r.kind, 'candidate', NULL, r.error_over_bound, r.sentence, r.oracle, NULL
+       r.kind, 'candidate', NULL, r.error_over_bound, r.sentence, r.oracle, NULL, 0
 FROM relations r JOIN programs p ON p.id = r.program JOIN bases b ON b.id = p.base
 JOIN platforms f ON f.id = r.platform
 WHERE r.conclusion = '{Conclusion.DIVERGES.value}' ORDER BY r.program, f.name
@@ -197,7 +253,8 @@ def evidence_of(data: sqlite3.Connection) -> list[Evidence]:
     """Every verdict that is not an agreement, a rounding difference or a hazard."""
     names = [item.name for item in fields(Evidence)]
     rows = [dict(zip(names, row)) for query in (_EVIDENCE, _RELATIONS) for row in data.execute(query)]
-    found = [Evidence(**{**row, "conclusion": Conclusion(row["conclusion"])}) for row in rows]
+    typed = {"conclusion": Conclusion, "is_fragment": bool}
+    found = [Evidence(**{**row, **{name: make(row[name]) for name, make in typed.items()}}) for row in rows]
     return _with_likely_operators(data, found)
 
 
@@ -208,8 +265,12 @@ def explanations_of(data: sqlite3.Connection) -> dict[Place, Explained]:
         "WHERE x.explanation IS NOT NULL"
     )
     decoder = msgspec.msgpack.Decoder(Explanation)
-    return {(program, name): Explained(decoder.decode(content), folder or "")
-            for program, name, content, folder in data.execute(query)}  # fmt: skip
+    found = {}
+    for program, name, content, folder in data.execute(query):
+        if len(content) > EXPLANATION_BYTES or not re.fullmatch(FOLDER, folder or ""):
+            raise CorruptFile("the ledger is damaged", cause=f"the explanation of program {program} is not one")
+        found[program, name] = Explained(decoder.decode(content), folder or "")
+    return found
 
 
 def traceable(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -240,12 +301,6 @@ def _with_likely_operators(data: sqlite3.Connection, evidence: Sequence[Evidence
     return found
 
 
-def read_program(data: sqlite3.Connection, number: int) -> bytes | None:
-    """A program that was kept, encoded."""
-    row = data.execute("SELECT program FROM programs WHERE id = ?", (number,)).fetchone()
-    return zlib.decompress(row[0]) if row and row[0] is not None else None
-
-
 def read_case(data: sqlite3.Connection, directory: Path, number: int) -> Case | None:
     """A program that was kept, with its weights and inputs made again."""
     content = read_program(data, number)
@@ -273,6 +328,14 @@ def finding_case(directory: Path, identity: str) -> FiledCase:
     return FiledCase(witness.program, witness.platform, row[0] if row else "", case)
 
 
+def finding_folder(directory: Path, identity: str) -> Path:
+    """Where the script of a finding goes: below the campaign's directory, whatever links somebody left there."""
+    folder = directory / identity
+    if folder.resolve().parent != directory.resolve():
+        raise UsageError(f"{folder} leads out of the campaign's directory", hint="remove the link")
+    return folder
+
+
 def finding_ids(directory: Path) -> list[str]:
     """The findings of a campaign that have an id, those to look at first first."""
     with open_ledger(directory) as data:
@@ -286,12 +349,32 @@ def plan_of(data: sqlite3.Connection, directory: Path) -> Plan:
     return Plan.from_text(row[0])
 
 
-def _platforms(data: sqlite3.Connection, plan: Plan, fingerprints: list[str]) -> tuple[PlatformCounts, ...]:
+def _yields(data: sqlite3.Connection) -> tuple[Yield, ...]:
+    """By mutation and platform; a program with several mutations counts for each of them."""
+    rows = data.execute(
+        "SELECT f.name, p.mutations, v.conclusion, x.operator, o.seconds FROM outcomes o "
+        "JOIN programs p ON p.id = o.program JOIN platforms f ON f.id = o.platform "
+        "JOIN verdicts v ON v.program = o.program AND v.platform = o.platform "
+        "LEFT JOIN explanations x ON x.program = o.program AND x.platform = o.platform"
+    )
+    found: dict[tuple[str, str], tuple[int, int, set[str], float]] = {}
+    for platform, mutations, conclusion, operator, seconds in rows:
+        diverged = conclusion == Conclusion.DIVERGES.value
+        for mutation in dict.fromkeys(mutations.split()):
+            programs, count, operators, spent = found.get((platform, mutation), (0, 0, set(), 0.0))
+            operators |= {operator} if diverged and operator else set()
+            found[platform, mutation] = (programs + 1, count + diverged, operators, spent + seconds)
+    items = [Yield(*key, programs, count, len(ops), spent) for key, (programs, count, ops, spent) in found.items()]
+    return tuple(sorted(items, key=lambda item: (-item.operators, -item.divergences, item.platform, item.mutation)))
+
+
+def _platforms(data: sqlite3.Connection, plan: Plan, kind: str, fingerprints: list[str]) -> tuple[PlatformCounts, ...]:
     rows = data.execute("SELECT id, name, version, device FROM platforms ORDER BY id").fetchall()
-    statuses = _by_platform(data, "SELECT platform, status, COUNT(*) FROM outcomes GROUP BY 1, 2")
-    verdicts = _by_platform(data, "SELECT platform, conclusion, COUNT(*) FROM verdicts GROUP BY 1, 2")
-    compiled = _by_platform(data, "SELECT platform, conclusion, COUNT(*) FROM compiled GROUP BY 1, 2")
-    seconds = dict(data.execute("SELECT platform, SUM(seconds) FROM outcomes GROUP BY 1"))
+    of = f"WHERE program IN (SELECT id FROM programs WHERE kind = '{kind}')"
+    statuses = _by_platform(data, f"SELECT platform, status, COUNT(*) FROM outcomes {of} GROUP BY 1, 2")
+    verdicts = _by_platform(data, f"SELECT platform, conclusion, COUNT(*) FROM verdicts {of} GROUP BY 1, 2")
+    compiled = _by_platform(data, f"SELECT platform, conclusion, COUNT(*) FROM compiled {of} GROUP BY 1, 2")
+    seconds = dict(data.execute(f"SELECT platform, SUM(seconds) FROM outcomes {of} GROUP BY 1"))
     last = {name: number for number, name, _, _ in rows}
     found = []
     for number, name, version, device in rows:

@@ -10,11 +10,14 @@ A relation is used only where float64 says that it holds for the program at hand
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import torch
 
@@ -23,7 +26,9 @@ from mindgap.campaign.ledger import QUIET, Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.runners import Judge, Runner
 from mindgap.campaign.stream import Numbering
+from mindgap.errors import FilesLost, NoSpace
 from mindgap.execution.arena import discarded
+from mindgap.execution.batches import SPACE_WAIT_S
 from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import in_parallel
 from mindgap.program.codec import decode, encode
@@ -39,6 +44,9 @@ from mindgap.verdicts.related import Relation
 
 EQUIVALENT, PERMUTED, NEIGHBOURS, ALONE = "equivalent", "permuted", "neighbours", "alone"
 AT_ONCE: Final = 16
+LOST_TRIES: Final = 8
+
+T = TypeVar("T")
 
 Derived = tuple[Program, Relation]
 
@@ -137,16 +145,24 @@ class RelationCheck:
     runners: dict[str, Runner]
     judges: Sequence[Judge]
     stopped: Callable[[], bool]
-    tell: Callable[[int, int], None] = lambda done, count: None
+    tell: Callable[[str, int, int], None] = lambda platform, done, count: None
+    """Variants that are done on a platform, of how many."""
+    on_pause: Callable[[NoSpace], None] = lambda reason: None
 
     def run(self) -> None:
         with self.lock:
             left = chosen(self.ledger, self.plan)
+        counts = {name: sum(self.plan.is_due(name, variant.fingerprint) for variant in left) for name in self.runners}
+        done = dict.fromkeys(self.runners, 0)
+        for name, count in counts.items():
+            self.tell(name, 0, count)
         for start in range(0, len(left), AT_ONCE):
             if self.stopped():
                 return
-            self.tell(start, len(left))
-            self._together([self._read(variant) for variant in left[start : start + AT_ONCE]])
+            part = [self._read(variant) for variant in left[start : start + AT_ONCE]]
+            self._together(part, lambda name, more: self.tell(name, done[name] + more, counts[name]))
+            for name in done:
+                done[name] += sum(self.plan.is_due(name, variant.fingerprint) for variant in part)
 
     def _read(self, variant: NumberedVariant) -> NumberedVariant:
         with self.lock:
@@ -154,7 +170,7 @@ class RelationCheck:
         assert program is not None
         return replace(variant, parcel=Parcel(program, weights=self.numbering.weights))
 
-    def _together(self, part: Sequence[NumberedVariant]) -> None:
+    def _together(self, part: Sequence[NumberedVariant], tell: Callable[[str, int], None]) -> None:
         """As many platforms at the same time as there are judges."""
         free: queue.SimpleQueue[Judge] = queue.SimpleQueue()
         for judge in self.judges:
@@ -163,24 +179,45 @@ class RelationCheck:
         def ask(platform: str) -> list[tuple[Any, ...]]:
             judge = free.get()
             try:
-                return self._on(platform, part, judge)
+                return self._on(platform, part, judge, tell)
             finally:
                 free.put(judge)
 
         found = in_parallel(len(self.judges), ask, list(self.runners))
         rows = [row for of_platform in found for row in of_platform]
-        if not self.stopped():  # otherwise its workers were ended, and nothing said means nothing
-            with self.lock:
-                self.ledger.write_related([variant.number for variant in part], rows)
+        while not self.stopped():  # otherwise its workers were ended, and nothing said means nothing
+            try:
+                with self.lock:
+                    self.ledger.write_related([variant.number for variant in part], rows)
+                return
+            except NoSpace as reason:
+                self.on_pause(reason)
+                time.sleep(SPACE_WAIT_S)
 
-    def _on(self, platform: str, part: Sequence[NumberedVariant], judge: Judge) -> list[tuple[Any, ...]]:
+    def _on(
+        self, platform: str, part: Sequence[NumberedVariant], judge: Judge, tell: Callable[[str, int], None]
+    ) -> list[tuple[Any, ...]]:
+        for _ in range(LOST_TRIES):
+            with contextlib.suppress(FilesLost):  # what was removed is computed again
+                return self._rows(platform, part, judge, tell)
+        return self._rows(platform, part, judge, tell)
+
+    def _rows(
+        self, platform: str, part: Sequence[NumberedVariant], judge: Judge, tell: Callable[[str, int], None]
+    ) -> list[tuple[Any, ...]]:
         due = [variant for variant in part if self.plan.is_due(platform, variant.fingerprint)]
         asked = [item for variant in due for item in self._asked(variant)]
         distinct = {item.relation.original.program: item.relation.original for item in asked}
-        ran = self._run(platform, list(distinct.values()))
+        steps, count = itertools.count(1), len(distinct) + 2 * len(asked)
+
+        def keep(found: dict[int, T], number: int, item: T) -> None:
+            found[number] = item
+            tell(platform, len(due) * next(steps) // count)
+
+        ran = self._run(platform, list(distinct.values()), keep)
         order = {program: number for number, program in enumerate(distinct)}
         originals = {n: ran[k] for n, item in enumerate(asked) if (k := order[item.relation.original.program]) in ran}
-        derived = self._run(platform, [item.parcel for item in asked])
+        derived = self._run(platform, [item.parcel for item in asked], keep)
         both = [n for n in range(len(asked)) if n in originals and n in derived]
         ready = [n for n in both if originals[n].ok and derived[n].ok]
         questions = [
@@ -188,7 +225,8 @@ class RelationCheck:
             for n in ready
         ]
         found: dict[int, Judged] = {}
-        judge.judge(questions, found.__setitem__)
+        judge.judge(questions, lambda number, judged: keep(found, number, judged))
+        tell(platform, len(due))
         for outcome in (*originals.values(), *derived.values()):
             discarded(outcome)
         return [
@@ -203,9 +241,11 @@ class RelationCheck:
             parcel = replace(variant.parcel, program=encode(program, compression=0))
             yield _Asked(variant, oracle, relation, parcel)
 
-    def _run(self, platform: str, cases: Sequence[Parcel]) -> dict[int, Outcome]:
+    def _run(
+        self, platform: str, cases: Sequence[Parcel], keep: Callable[[dict[int, Outcome], int, Outcome], None]
+    ) -> dict[int, Outcome]:
         found: dict[int, Outcome] = {}
-        self.runners[platform].run(cases, 1, found.__setitem__)
+        self.runners[platform].run(cases, 1, lambda number, outcome: keep(found, number, outcome))
         return found
 
 

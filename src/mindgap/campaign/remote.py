@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -22,10 +22,13 @@ from mindgap.errors import MindgapError, NoSpace, UsageError
 from mindgap.execution import arena
 from mindgap.execution.arena import discarded, opened
 from mindgap.execution.parcel import Parcel
-from mindgap.execution.pool import Pool
+from mindgap.execution.pool import HOST, Pool, WorkerDied
+from mindgap.execution.process import Death
+from mindgap.execution.tasks import Worker, stream_task, task
 from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.probing import require
 from mindgap.platforms.registry import resolve
+from mindgap.reading.metas import bytes_of
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.tensors import NamedTensor, byte_view
@@ -54,21 +57,79 @@ def run_pack(
             hint="declare this machine's eager under another name in mindgap.toml",
         )
     settings = config or load_config(None)
-    with Reading(pack, "a campaign") as given, Pool() as pool:
-        plan = Plan.from_text(given.about["plan"])
-        specs = [limited(resolve(name, settings), plan.timeout_s) for name in platforms]
+    with Pool() as pool:
+        weights = pool.scratch.room(READER.worker_name) / "weights"
+        opening = OpenPack(str(pack.absolute()), str(weights))
+        given = pool.demand(READER, open_pack, opening, f"reading {pack.name}")
+        specs = [limited(resolve(name, settings), given.plan.timeout_s) for name in platforms]
         probes = {spec.name: require(pool, spec) for spec in specs}
-        weights = pool.scratch.path / "weights"
-        given.unpack_weights(weights)
         about = {
-            "campaign": given.about["campaign"],
+            "campaign": given.campaign,
             "platforms": {name: [probe.version, probe.device] for name, probe in probes.items()},
         }
         with Writing(output, "results", about) as results:
             try:
-                return sum(_run(given, results, pool, spec, plan, str(weights), tell) for spec in specs)
+                return sum(_run(opening, results, pool, spec, tell) for spec in specs)
             except KeyboardInterrupt:
                 return 0
+
+
+READER: Final = replace(HOST, worker="reader")
+"""Reads what comes from another machine: if it ends the process, it is not this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPack:
+    """Look into a pack, and lay its weights down."""
+
+    path: str
+    weights: str
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCampaign:
+    """What a pack is about."""
+
+    plan: Plan
+    campaign: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPrograms:
+    """The programs of a pack that are due on a platform."""
+
+    pack: OpenPack
+    platform: str
+
+
+class PackedProgram(msgspec.Struct, frozen=True, array_like=True):
+    """A row of a pack."""
+
+    number: int
+    fingerprint: str
+    name: str
+    program: bytes
+    seed: int
+    eager_digest: str
+    """Of the outputs that eager gave where the campaign is; empty when that is not known."""
+
+
+@task
+def open_pack(worker: Worker, request: OpenPack) -> PackedCampaign:
+    """Check a pack and lay its weights down."""
+    with Reading(Path(request.path), "a campaign") as reading:
+        reading.unpack_weights(Path(request.weights))
+        return PackedCampaign(Plan.from_text(reading.about.plan), reading.about.campaign)
+
+
+@stream_task
+def read_programs(worker: Worker, request: ReadPrograms) -> Iterator[PackedProgram]:
+    """The programs of a pack that a platform is to run; each is still encoded."""
+    with Reading(Path(request.pack.path), "a campaign") as reading:
+        plan = Plan.from_text(reading.about.plan)
+        for row in reading.rows("programs", PackedProgram):
+            if plan.is_due(request.platform, row.fingerprint):
+                yield row
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +143,18 @@ class RemoteOutcome:
     """Empty where the outputs have the bits that eager gave."""
 
 
-def _run(given: Reading, results: Writing, pool: Pool, spec: PlatformSpec, plan: Plan, weights: str, tell: Tell) -> int:
+def _run(pack: OpenPack, results: Writing, pool: Pool, spec: PlatformSpec, tell: Tell) -> int:
     runner = LocalRunner(pool, spec, lambda: False, _raise)
-    rows = [row for row in given.rows("programs") if plan.is_due(spec.name, row[1])]
+    rows: list[PackedProgram] = []
+    ended = pool.ask(READER, read_programs, ReadPrograms(pack, spec.name), on_item=rows.append)
+    if isinstance(ended, Death):
+        raise WorkerDied(f"reading {Path(pack.path).name}", ended)
     for start in range(0, len(rows), BATCH):
         tell(spec.name, start, len(rows))
         part = rows[start : start + BATCH]
         found: dict[int, Outcome] = {}
-        runner.run([Parcel(row[3], row[4], weights) for row in part], 1, found.__setitem__)
-        told = [told_elsewhere(row[0], row[1], found[n], row[5]) for n, row in enumerate(part)]
+        runner.run([Parcel(row.program, row.seed, pack.weights) for row in part], 1, found.__setitem__)
+        told = [told_elsewhere(row.number, row.fingerprint, found[n], row.eager_digest) for n, row in enumerate(part)]
         results.add_rows("outcomes", [msgspec.msgpack.encode(item) for item in told])
     tell(spec.name, len(rows), len(rows))
     return len(rows)
@@ -111,12 +175,23 @@ def told_elsewhere(number: int, fingerprint: str, outcome: Outcome, eager_digest
 
 
 def restored(told: RemoteOutcome, file: Path) -> Outcome:
-    """The outcome with its outputs in a file of this machine."""
+    """The outcome with its outputs in a file of this machine; no path of the other one is kept.
+
+    Raises ValueError when the outputs are not those that it describes.
+    """
     outcome = replace(told.outcome, file="", outputs=(), stored=(), is_local_eager=False)
-    if not told.values or len(told.values) != len(told.outcome.stored):
-        return outcome
     described = told.outcome.stored
+    if not told.values:
+        return outcome
+    if len(told.values) != len(described):
+        raise ValueError(f"{len(told.values)} outputs are described as {len(described)}")
+    for item, values in zip(described, told.values):
+        if bytes_of(item.meta) < len(values):
+            raise ValueError(f"output {item.name} has {len(values)} bytes")
+        bytes_of(replace(item.meta, stride=item.stride) if item.stride is not None else item.meta)
     named = [NamedTensor(s.name, arena.tensor_of(v, s.meta), s.stride) for s, v in zip(described, told.values)]
+    if arena.digest_of(named) != outcome.digest:
+        raise ValueError("the outputs do not have their digest")
     return replace(outcome, stored=arena.store(file, named), file=str(file))
 
 

@@ -12,7 +12,7 @@ from mindgap.execution.batches import BatchWorker
 from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
-from mindgap.platforms.running import RunCases, died, run_cases
+from mindgap.platforms.running import RunCases, believed, died, run_cases
 from mindgap.records.outcome import Outcome, Status
 from mindgap.records.platform import PlatformSpec
 from mindgap.verdicts.judging import Judged, Question, judge_cases, unjudged
@@ -37,12 +37,13 @@ class LocalRunner:
         self._worker = BatchWorker(pool, spec, run_cases, stopped=stopped, on_pause=on_pause)
 
     def run(self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None]) -> None:
-        files = [self._pool.scratch.new_file("outputs") for _ in cases]
+        files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in cases]
 
         def request(numbers: Sequence[int]) -> RunCases:
             return RunCases(tuple(cases[n] for n in numbers), tuple(str(files[n]) for n in numbers), runs)
 
         def accept(number: int, outcome: Outcome, alone: bool) -> bool:
+            outcome = believed(outcome, self._spec, files[number])
             if outcome.status is Status.OOM and not alone:  # others may have eaten the memory
                 return False
             done(number, replace(outcome, is_local_eager=self._spec.name == BASELINE))

@@ -20,7 +20,7 @@ from mindgap.execution.pool import HOST, Pool
 from mindgap.execution.process import Death
 from mindgap.program import codec
 from mindgap.program.graph import Program
-from mindgap.records.platform import Limits
+from mindgap.records.platform import Limits, PlatformSpec
 from mindgap.variants import quarantine
 from mindgap.variants.base import base_files, load_bases, prepare
 from mindgap.variants.streaming import MadeVariant, MakeVariants, StreamPlan, make_variants, open_stream
@@ -56,7 +56,12 @@ class MadeInWorker:
         self._pool = pool
         self._plan = plan
         self._programs: dict[str, Program] = {}
-        pool.demand(MAKER, open_stream, plan, "loading the corpus")
+        pool.demand(self._maker, open_stream, plan, "loading the corpus")
+
+    @property
+    def _maker(self) -> PlatformSpec:
+        """The worker that also lays down weights and calls in the campaign's directory."""
+        return replace(MAKER, writes=(str(Path(self._plan.quarantine).parent),))
 
     def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[NumberedVariant]:
         left = [number for number in range(count) if wanted(number)]
@@ -102,7 +107,7 @@ class MadeInWorker:
         def ask() -> None:
             try:
                 request = MakeVariants(self._plan, tuple(numbers))
-                ended = self._pool.ask(MAKER, make_variants, request, on_item=take)
+                ended = self._pool.ask(self._maker, make_variants, request, on_item=take)
             except BaseException as error:  # told to whoever reads
                 put(error)
             else:
@@ -141,10 +146,11 @@ def numbered(made: MadeVariant, weights: str = "") -> NumberedVariant:
     """A variant as it travels."""
     assert made.provenance is not None
     parcel = Parcel(made.program, weights=weights if made.needs_weights else "")
-    return NumberedVariant(made.number, made.fingerprint, made.name, made.nodes, parcel, made.provenance)
+    return NumberedVariant(made.number, made.fingerprint, made.name, made.nodes, parcel, made.provenance, made.contexts)
 
 
 def stream_of(plan: Plan, directory: Path, pool: Pool) -> Numbering:
     """The variants of a plan's corpus; what no seed gives is laid down in the campaign's directory."""
     weights, calls = directory / WEIGHTS, directory / QUARANTINE
-    return MadeInWorker(pool, StreamPlan(plan.corpus, plan.corpus_directory, plan.seed, str(weights), str(calls)))
+    corpus, store = plan.corpus, plan.corpus_directory
+    return MadeInWorker(pool, StreamPlan(corpus, store, plan.seed, str(weights), str(calls), plan.fragments))

@@ -9,6 +9,7 @@ from typing import Final
 from mindgap.campaign.known import Known, recognise
 from mindgap.campaign.messages import message_class, operator_in
 from mindgap.campaign.plan import BASELINE
+from mindgap.records.check import DEFECTS, CheckResult, PlatformResult
 from mindgap.records.explanation import Explanation
 from mindgap.records.finding import Evidence, Finding
 from mindgap.records.outcome import Outcome
@@ -27,16 +28,17 @@ class Explained:
     folder: str
 
 
-def rough_key(verdict: Verdict, outcome: Outcome) -> tuple[str, ...] | None:
+def rough_key(verdict: Verdict, outcome: Outcome, operator: str = "") -> tuple[str, ...] | None:
     """What a finding can be told by as soon as its verdict is there; None for what is none.
 
-    Findings of one rough key may still be apart by operator, which tracing finds.
+    Findings of one rough key may still be apart by operator, which tracing finds where a fragment does not tell it.
     """
-    if verdict.conclusion not in (Conclusion.DIVERGES, Conclusion.FAILED, Conclusion.UNSTABLE):
+    if verdict.conclusion not in DEFECTS:
         return None
     kind = verdict.kind.value if verdict.kind else outcome.status.value
     said = message_class(outcome.message) if not outcome.ok else ""
-    return (verdict.platform, verdict.conclusion.value, kind, verdict.blame.value if verdict.blame else "", said)
+    blame = verdict.blame.value if verdict.blame else ""
+    return (verdict.platform, verdict.conclusion.value, kind, blame, said, operator)
 
 
 def group(
@@ -138,8 +140,7 @@ def _number(identity: str | None) -> float:
 
 def _identified(finding: Finding, ids: Mapping[str, str], known: Sequence[Known]) -> Finding:
     entry = recognise(finding.signature, known)
-    name = f"{entry.id} {entry.link}".strip() if entry else ""
-    return replace(finding, id=ids.get(finding.signature, ""), known=name)
+    return replace(finding, id=ids.get(finding.signature, ""), known=str(entry) if entry else "")
 
 
 def new_ids(findings: Sequence[Finding], before: Mapping[str, str]) -> dict[str, str]:
@@ -148,6 +149,36 @@ def new_ids(findings: Sequence[Finding], before: Mapping[str, str]) -> dict[str,
     following = max(used, default=0) + 1
     nameless = [finding.signature for finding in findings if finding.signature not in before]
     return {signature: f"F-{following + number:02d}" for number, signature in enumerate(nameless)}
+
+
+def with_known(result: CheckResult, known: Sequence[Known]) -> CheckResult:
+    """A check whose platforms say which entry of known.toml lists what they do.
+
+    A platform has the signature that a finding of a campaign would have, followed by the name of the model.
+    """
+
+    def marked(name: str, item: PlatformResult) -> PlatformResult:
+        if item.verdict.conclusion not in (*DEFECTS, Conclusion.HAZARD):
+            return item
+        entry = recognise(f"{_signature(result, name, item)} | {result.model}", known)
+        return replace(item, known=str(entry)) if entry else item
+
+    return replace(result, platforms={name: marked(name, item) for name, item in result.platforms.items()})
+
+
+def _signature(result: CheckResult, platform: str, item: PlatformResult) -> str:
+    outcome, verdict = item.outcome, item.verdict
+    (finding,) = group([
+        Evidence(
+            program=0, name=result.model, nodes=result.nodes or 0, base=result.model, platform=platform,
+            conclusion=verdict.conclusion, status=outcome.status.value, stage=outcome.stage.value,
+            message=outcome.message, message_class=message_class(outcome.message),
+            kind=verdict.kind.value if verdict.kind else None, blame=verdict.blame.value if verdict.blame else None,
+        )
+    ])  # fmt: skip
+    if verdict.conclusion is Conclusion.HAZARD:
+        finding = replace(finding, category="hazard", kind=verdict.rule or finding.kind)
+    return finding.signature
 
 
 _CATEGORIES: Final = ("divergence", "metamorphic", "unstable", "failure")
@@ -161,6 +192,6 @@ def _rank(finding: Finding) -> tuple[int, int, int, int, str]:
         _CATEGORIES.index(finding.category),
         severity,
         -finding.bases,
-        -finding.variants,
+        -finding.variants - finding.fragments,
         finding.signature,
     )

@@ -85,7 +85,7 @@ class Writer(threading.Thread):
         while True:
             try:
                 with self._ledger_lock:
-                    self._ledger.write(batch)
+                    self.written += self._ledger.write(batch)
             except NoSpace as error:
                 self._on_pause(error)
                 if self._closing.is_set() or self._stop_now.wait(WAIT_S):
@@ -93,5 +93,4 @@ class Writer(threading.Thread):
                 continue
             for _ in batch:
                 self._inbox.task_done()
-            self.written += len(batch)
             return True

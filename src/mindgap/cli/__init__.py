@@ -1,21 +1,27 @@
 """The command line: one file per command, which parses arguments, calls the API and prints through report.
 
-Exit codes: 0 everything agrees, 1 differences were found, 2 wrong usage, 3 a failure of mindgap itself.
+Exit codes: 0 everything agrees, 1 differences were found, 2 wrong usage, 3 a failure of mindgap itself, 130, 143 and
+129 after Ctrl-C, SIGTERM and SIGHUP: the table is in docs/check.md.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from importlib import import_module
+from types import FrameType
+from typing import Final
 
 import typer
 
 from mindgap.errors import MindgapError
 
 EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 2, 3, 130
-COMMANDS = ("check", "explain", "hunt", "pack", "run", "merge", "export", "platforms", "rules", "save")
+ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command: Ctrl-C, a CI that cancels a job, a terminal that closes."""
+COMMANDS = ("check", "explain", "hunt", "pack", "run", "merge", "export", "platforms", "trust", "rules", "save")
 GROUPS = ("corpus", "variants", "bench")
 """Commands with sub-commands."""
 
@@ -57,22 +63,42 @@ def make_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command line; every way out has its exit code."""
+    received = _end_on_signals()
     try:
         make_app()(standalone_mode=True)
     except SystemExit as leaving:
         if leaving.code == EXIT_INTERRUPTED:  # typer's own answer to Ctrl-C is silent
             sys.stderr.write("interrupted; all workers were stopped\n")
+            sys.exit(128 + received[0] if received else EXIT_INTERRUPTED)
         raise
     except MindgapError as error:
         if os.environ.get("MINDGAP_DEBUG"):
             traceback.print_exc()
-        from mindgap.report.console import show_error
+        from mindgap.report.terminal import show_error
 
         show_error(error)
         sys.exit(EXIT_USAGE)
     except Exception:
         _report_bug()
         sys.exit(EXIT_INTERNAL)
+
+
+def _end_on_signals() -> list[int]:
+    """Every ending signal takes the way of Ctrl-C, once: a second one must not disturb the cleaning up after the first.
+
+    What the caller ignores (`nohup`) stays ignored. The list holds the signal that came.
+    """
+    received: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if not received:
+            received.append(number)
+            raise KeyboardInterrupt
+
+    for number in ENDINGS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
+    return received
 
 
 def _report_bug() -> None:

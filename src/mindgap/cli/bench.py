@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mindgap.cli.options import AsJson, AsMarkdown, ModelJobs, Seed
+from mindgap.cli.options import AsJson, AsMarkdown, JsonFile, ModelJobs, Seed
 
 if TYPE_CHECKING:
     from mindgap.bench.measurement import Measurement, Tell
@@ -34,15 +35,17 @@ def _bench(options: Callable[..., None]) -> None:
     """Registers a benchmark: the function declares its options, `measure` of mindgap.bench.NAME does the work."""
 
     @functools.wraps(options)
-    def command(as_json: bool, output: Path | None, **given: Any) -> None:
+    def command(output: Path | None, as_json: bool = False, **given: Any) -> None:
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # kernels warn of what benchmarks do on purpose
         measure = import_module(f"mindgap.bench.{options.__name__}").measure
         chosen = {name: value for name, value in given.items() if value not in (None, [])}
-        _show(functools.partial(measure, **chosen), as_json, output)
+        json_file = chosen.pop("json_file", None)
+        _show(functools.partial(measure, **chosen), as_json, output, json_file)
 
     common = inspect.signature(_common, eval_str=True)
-    own = inspect.signature(options, eval_str=True).parameters.values()
-    command.__signature__ = common.replace(parameters=[*own, *common.parameters.values()])  # type: ignore[attr-defined]
+    own = inspect.signature(options, eval_str=True).parameters
+    shared = [item for item in common.parameters.values() if item.name != "as_json" or "json_file" not in own]
+    command.__signature__ = common.replace(parameters=[*own.values(), *shared])  # type: ignore[attr-defined]
     command.__annotations__ = options.__annotations__ | _common.__annotations__
     app.command(options.__name__)(command)
 
@@ -51,7 +54,9 @@ def _common(as_json: AsJson = False, output: AsMarkdown = None) -> None:
     """Options of every benchmark."""
 
 
-def _show(measure: Callable[[Tell], Measurement], as_json: bool, output: Path | None) -> None:
+def _show(
+    measure: Callable[[Tell], Measurement], as_json: bool, output: Path | None, json_file: Path | None = None
+) -> None:
     from mindgap.records.files import write_whole
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table
     from mindgap.report.markdown import measurement_markdown
@@ -61,7 +66,9 @@ def _show(measure: Callable[[Tell], Measurement], as_json: bool, output: Path | 
         found = measure(progress)
     if output is not None:
         write_whole(output, measurement_markdown(found.document(), " ".join(["mindgap", *sys.argv[1:]])))
-    if as_json:
+    if json_file is not None and str(json_file) != "-":
+        write_whole(json_file, json.dumps(found.document(), indent=1))
+    if as_json or str(json_file) == "-":
         show_json(found.document())
         return
     show_line(f"{found.name}: {found.what}")
@@ -104,7 +111,7 @@ def explain(
     folder: Cases = Path("cases"),
     on: Annotated[list[str] | None, typer.Option(help="Platforms. Default: all that diverge.")] = None,
     only: Only = None,
-    budget: Annotated[float, typer.Option(help="Seconds per reduction.", min=1)] = 60.0,
+    budget: Annotated[float, typer.Option(help="Seconds per explanation.", min=1)] = 120.0,
     keep: KeptRows = None,
     within: Annotated[bool, typer.Option("--within", help="Put each case in the middle of a real program.")] = False,
     jobs: ModelJobs = 2,
@@ -121,6 +128,9 @@ def quality(
     seed: Seed = 0,
     keep: KeptRows = None,
     jobs: ModelJobs = 2,
+    opaque: Annotated[
+        bool, typer.Option("--opaque", help="In ten whole models, on a runtime that shows no inner values.")
+    ] = False,
 ) -> None:
     """Plant faults in variants of real models and explain them.
 
@@ -182,3 +192,63 @@ def endurance(
     variants: Annotated[int, typer.Option(help="Variants in the campaign.", min=10)] = 100_000,
 ) -> None:
     """Test that a long campaign keeps its pace and its memory flat."""
+
+
+@_bench
+def chaos(
+    campaigns: Annotated[int, typer.Option(help="Campaigns to disturb.", min=1)] = 20,
+    faults: Annotated[int, typer.Option(help="Faults per campaign, at most.", min=1)] = 11,
+    variants: Annotated[int, typer.Option(help="Variants per campaign.", min=1)] = 12,
+    seed: Seed = 0,
+    jobs: ModelJobs = 2,
+) -> None:
+    """Disturb campaigns; nothing may be lost or left behind.
+
+    Kills, stops, full disks, deleted files and clocks that jump, at random moments. Full disks need the right to mount.
+    """
+
+
+@_bench
+def rediscovery(
+    cases: Annotated[
+        list[Path] | None, typer.Option(help="A folder of cases with its truth.json; repeat it. Default: cases.")
+    ] = None,
+    hours: Annotated[float, typer.Option(help="How long to hunt.", min=0)] = 1.0,
+    seed: Seed = 0,
+    against: Annotated[
+        bool, typer.Option("--against/--alone", help="Hunt as long with whole variants alone, to compare.")
+    ] = True,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep the campaigns in this directory; a second run continues.", metavar="DIR")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Hunt without any hint, then count the known defects found.
+
+    A known defect is a case on a platform where it is known to diverge. It counts as found when a confirmed finding
+    blames one of its operators for the same kind of difference on that platform.
+    """
+
+
+@_bench
+def throughput(
+    on: Annotated[list[str] | None, typer.Option(help="Platforms. Default: onnxruntime, openvino, inductor.")] = None,
+    minutes: Annotated[float, typer.Option(help="How long to measure each.", min=0.1)] = 5.0,
+    seed: Seed = 0,
+) -> None:
+    """Measure judged programs per second, whole and in fragments.
+
+    One platform at a time, first whole variants and then fragments in crowds.
+    """
+
+
+@_bench
+def lowering(
+    on: Annotated[list[str] | None, typer.Option(help="Platforms. Default: onnxruntime, openvino.")] = None,
+    variants: Annotated[int, typer.Option(help="Whole variants to compare.", min=3)] = 60,
+    seed: Seed = 0,
+) -> None:
+    """Compare torch's own lowering with that from remembered calls.
+
+    Each program runs twice on each platform: do both ways give the same bits, and what do they cost?
+    """

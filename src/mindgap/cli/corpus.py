@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mindgap.cli.options import AsJson, AsMarkdown, ModelJobs, Seed, output, split
+from mindgap.cli.options import AsJson, AsMarkdown, ModelJobs, Seed, output, refuse_mistakes, split
+from mindgap.corpus.files import default_directory
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -26,12 +27,13 @@ def list_(source: Sources = None, as_json: AsJson = False) -> None:
 
     With --source, every model of these libraries is listed by name.
     """
+    sources = _sources(source)
     from mindgap.corpus.building import list_libraries
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table
     from mindgap.report.corpus import library_rows, list_closing, list_document
 
     with ProgressLine() as progress:
-        found = list_libraries(_split(source), progress)
+        found = list_libraries(sources, progress)
     if as_json:
         show_json(list_document(found))
         return
@@ -60,15 +62,15 @@ def build(
     Each model has a process of its own, in which it is loaded, exported, compared bit for bit with its source and
     searched for dead operators. If it crashes, hangs or runs out of memory, only that model is lost.
     """
+    sources = _sources(source)
     from mindgap.corpus.building import build_corpus
-    from mindgap.corpus.store import default_directory
     from mindgap.report.console import ProgressLine, show_line
     from mindgap.report.corpus import collected_lines
 
     directory = store or default_directory()
     with ProgressLine() as progress:
         done = build_corpus(
-            directory, models=models, jobs=jobs, sources=_split(source), seed=seed, retry_failed=retry_failed,
+            directory, models=models, jobs=jobs, sources=sources, seed=seed, retry_failed=retry_failed,
             progress=progress,
         )  # fmt: skip
     for line in collected_lines(done, str(directory)):
@@ -89,13 +91,15 @@ def stats(
     Models by library and domain, how the number of operators grows, the share of models without dead operators, and
     failures by cause.
     """
+    directory = directory or default_directory()
+    refuse_mistakes(corpus=directory, outputs=[output, models])
     from mindgap.corpus.stats import summarise
-    from mindgap.corpus.store import Store, default_directory
+    from mindgap.corpus.store import Store
     from mindgap.records.files import write_whole
     from mindgap.report.console import show_json, show_line, show_table
     from mindgap.report.corpus import models_list, stats_document, stats_markdown, stats_tables
 
-    with Store(directory or default_directory()) as store:
+    with Store(directory) as store:
         entries = store.entries()
         found = summarise(entries, store.size_bytes())
     if output is not None:
@@ -122,12 +126,13 @@ def replay(
 
     Exit code: 0 all are the same, 1 a program differs from its source, 2 wrong usage, 3 a bug in mindgap.
     """
+    directory = directory or default_directory()
+    refuse_mistakes(corpus=directory)
     from mindgap.corpus.replaying import replay_corpus
-    from mindgap.corpus.store import default_directory
     from mindgap.report.console import ProgressLine, show_line, show_table
 
     with ProgressLine() as progress:
-        found = replay_corpus(directory or default_directory(), count=count, seed=seed, jobs=jobs, progress=progress)
+        found = replay_corpus(directory, count=count, seed=seed, jobs=jobs, progress=progress)
     different = [item for item in found if item.different]
     if different:
         show_table(["model", "what differs"], [[item.spec, item.different] for item in different])
@@ -136,5 +141,11 @@ def replay(
         raise typer.Exit(1)
 
 
-def _split(source: str | None) -> list[str] | None:
-    return None if source is None else split(source, "--source")
+def _sources(source: str | None) -> list[str] | None:
+    """Libraries by name, and files and directories that exist."""
+    from mindgap.corpus.spelling import refuse_source
+
+    names = None if source is None else split(source, "--source")
+    for name in names or ():
+        refuse_source(name)
+    return names

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mindgap.cli.options import ConfigFile, Dtype, InputsFile, JsonFile, Seed, Trust, output
+from mindgap.cli.options import ConfigFile, Dtype, InputsFile, JsonFile, Seed, Trust, output, refuse_mistakes
+from mindgap.errors import MindgapError, UsageError
 
 if TYPE_CHECKING:
     from mindgap.records.explanation import Explanation
@@ -38,21 +39,27 @@ def command(
     seed: Seed = 0,
     inputs: InputsFile = None,
     trust: Trust = False,
-    budget: Annotated[float, typer.Option(help="Seconds for reducing the program.", min=0)] = 120.0,
+    budget: Annotated[
+        float, typer.Option(help="Seconds for the whole explanation; the best answer by then is printed.", min=1)
+    ] = 300.0,
     config: ConfigFile = None,
     json_file: JsonFile = None,
 ) -> None:
-    from mindgap.campaign.reader import finding_ids
-    from mindgap.errors import MindgapError, UsageError
-    from mindgap.platforms.config import load_config
-    from mindgap.reduction.reducer import Budget
-    from mindgap.report.console import ProgressLine, save_json, show_error
-    from mindgap.report.explain import EXPLAIN_SCHEMA
-    from mindgap.session.session import Session
-
     is_finding = everything or (model is not None and FINDING.fullmatch(model))
     if not is_finding and (model is None or on is None):
         raise UsageError("mindgap explain needs a model and a platform", hint="mindgap explain model.py --on openvino")
+    refuse_mistakes(
+        model=None if is_finding else model, inputs=inputs, dtypes=[dtype], on=[on] if on is not None else (),
+        config=config, campaign=directory if is_finding else None,
+    )  # fmt: skip
+    from mindgap.campaign.reader import finding_ids
+    from mindgap.platforms.config import load_config
+    from mindgap.reduction.reducer import Budget
+    from mindgap.report.console import ProgressLine, save_json
+    from mindgap.report.explain import EXPLAIN_SCHEMA
+    from mindgap.report.terminal import show_error
+    from mindgap.session.session import Session
+
     findings = finding_ids(directory) if everything else [str(model)] if is_finding else []
     documents: list[dict[str, Any]] = []
     quiet = str(json_file) == "-"

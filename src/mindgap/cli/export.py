@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from mindgap.cli.options import CampaignDirectory, output
+from mindgap.cli.options import CampaignDirectory, output, refuse_mistakes
 
 
 def command(
@@ -25,6 +25,7 @@ def command(
     target: Annotated[Path | None, output("Where to write. Default: DIR/export.", "DIR")] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Parquet instead of CSV; needs pyarrow.")] = False,
 ) -> None:
+    refuse_mistakes(campaign=directory)
     from mindgap.campaign.export import export
     from mindgap.report.console import show_table
 

@@ -8,26 +8,52 @@ Every platform is compared with eager, and both with float64. Findings are print
 DIR/ledger.sqlite (docs/hunt.md). Ctrl-C, a kill or a power cut costs about a second of work; --resume continues from
 there.
 
-Exit code: 0 nothing was found, 1 there are new findings, 2 wrong usage, 3 a bug in mindgap.
+Exit code: 0 nothing that --fail-on names was found, 1 something was that --known does not list, 2 wrong usage, 3 a bug
+in mindgap, 130, 143 or 129 interrupted by Ctrl-C, SIGTERM or SIGHUP. Reaching --hours is no interruption.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from mindgap.cli.options import ConfigFile, Jobs, KnownFile, On, Seed, output, split
+from mindgap.cli.options import (
+    FAIL_ON,
+    ConfigFile,
+    FailOn,
+    Isolate,
+    Jobs,
+    KnownFile,
+    On,
+    Seed,
+    conclusions,
+    output,
+    refuse_mistakes,
+    split,
+)
+from mindgap.errors import UsageError
 
 if TYPE_CHECKING:
     from mindgap.campaign.hunt import Ending
     from mindgap.campaign.plan import Plan
+    from mindgap.platforms.config import Config
+    from mindgap.records.verdict import Conclusion
+
+EXIT_INTERRUPTED: Final = 130
+FIXED: Final = ("on", "corpus", "seed", "fragments", "sample", "timeout")
+"""Options that decide what a campaign is: a campaign that is resumed has them already."""
 
 
 def command(
+    context: typer.Context,
     on: On = None,
-    variants: Annotated[int, typer.Option(help="How many variants to make.", min=1)] = 10_000,
+    variants: Annotated[
+        int, typer.Option(help="How many variants to make; with --resume, how many in all.", min=1)
+    ] = 10_000,
     corpus: Annotated[
         str | None,
         typer.Option(
@@ -37,6 +63,12 @@ def command(
     ] = None,
     hours: Annotated[float | None, typer.Option(help="Stop after this many hours; --resume continues.", min=0)] = None,
     seed: Seed = 0,
+    fragments: Annotated[
+        str,
+        typer.Option(
+            help="Share of the programs that are fragments: a few operators, many in one run.", metavar="SHARE"
+        ),
+    ] = "50%",
     sample: Annotated[
         list[str] | None,
         typer.Option(help="Run only this share on an expensive platform: inductor=5%.", metavar="PLATFORM=SHARE"),
@@ -52,47 +84,90 @@ def command(
         str | None,
         typer.Option(help="Run on the Ray cluster at this address; auto for the running one.", metavar="ADDRESS"),
     ] = None,
+    fail_on: FailOn = FAIL_ON,
+    isolate: Isolate = False,
     known: KnownFile = None,
     config: ConfigFile = None,
 ) -> None:
+    directory = new or resume
+    if directory is None or (new and resume):
+        raise UsageError("use -o DIR to start a campaign or --resume DIR to continue one")
+    fixed = [f"--{name}" for name in FIXED if _is_given(context, name)]
+    if resume is not None and fixed:
+        raise UsageError(
+            f"{' and '.join(fixed)} cannot be changed when a campaign is resumed",
+            cause=f"{resume} continues with the plan that it was started with",
+            hint="start another campaign with -o DIR; --variants, --hours, --explain and --jobs can be changed",
+        )
+    failing = conclusions(fail_on)
+    is_store = corpus is not None and Path(corpus).is_dir()
+    refuse_mistakes(
+        on=split(on, "--on") if on is not None else (), config=config, campaign=resume, files=[known],
+        corpus=Path(str(corpus)) if is_store else None,
+        programs=split(corpus, "--corpus") if corpus is not None and not is_store else (),
+    )  # fmt: skip
     from mindgap.campaign.hunt import hunt
     from mindgap.campaign.known import load_known
-    from mindgap.errors import UsageError
     from mindgap.platforms.config import load_config
     from mindgap.report.campaign_console import HuntProgress
     from mindgap.session.session import import_paths
 
-    directory = new or resume
-    if directory is None or (new and resume):
-        raise UsageError("use -o DIR to start a campaign or --resume DIR to continue one")
-    plan = None if resume is not None else _plan(on, variants, corpus, seed, sample or [], timeout)
+    settings = load_config(config)
+    plan = None if resume is not None else _plan(on, variants, corpus, seed, fragments, sample or [], timeout)
+    plan = _on_what_is_ready(plan, settings) if plan is not None and on is None else plan
+    more = variants if plan is None and _is_given(context, "variants") else None
     listed = load_known(known) if known is not None else []
     with HuntProgress() as progress:
         ending = hunt(
-            directory, plan, hours=hours, jobs=jobs, config=load_config(config), known=listed, cluster=cluster,
-            explain_s=explain, watch=progress, import_paths=import_paths(),
+            directory, plan, variants=more, hours=hours,
+            jobs=jobs, config=settings, known=listed, cluster=cluster,
+            explain_s=explain, watch=progress, import_paths=import_paths(), isolated=isolate,
         )  # fmt: skip
-    finish(directory, ending)
+    finish(directory, ending, failing)
 
 
-def finish(directory: Path, ending: Ending) -> None:
-    """Print what was found, write the page, and exit with 1 if there is anything new."""
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option was typed, also with the value that it has anyway."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def finish(directory: Path, ending: Ending, failing: Collection[Conclusion]) -> None:
+    """Print what was found, write the page, and exit with 1 if a verdict among these is new."""
     from mindgap.records.files import write_whole
     from mindgap.report.campaign import campaign_markdown
     from mindgap.report.campaign_console import show_campaign
 
     write_whole(directory / "summary.md", campaign_markdown(ending.campaign))
     show_campaign(ending.campaign, ending.reason)
-    if ending.campaign.new:
+    if ending.reason == "interrupted":
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if not ending.campaign.conclusions.isdisjoint(failing):
         raise typer.Exit(1)
 
 
-def _plan(on: str | None, variants: int, corpus: str | None, seed: int, sample: list[str], timeout: float) -> Plan:
-    from mindgap.campaign.plan import Plan, parse_shares, with_baseline
+def _on_what_is_ready(plan: Plan, config: Config) -> Plan:
+    """The plan without the platforms that cannot be used here, which are named with what would make them ready."""
+    from mindgap.report.console import show_line
+    from mindgap.session.session import Session
+
+    with Session(config) as session:
+        left_out = session.unready_platforms()
+    for name, reason in left_out.items():
+        show_line(f"left out: {name} ({reason})")
+    shares = {name: share for name, share in plan.shares.items() if name not in left_out}
+    return replace(plan, platforms=tuple(name for name in plan.platforms if name not in left_out), shares=shares)
+
+
+def _plan(
+    on: str | None, variants: int, corpus: str | None, seed: int, fragments: str, sample: list[str], timeout: float
+) -> Plan:
+    from mindgap.campaign.plan import Plan, parse_share, parse_shares, with_baseline
     from mindgap.session.session import DEFAULT_PLATFORMS
 
     platforms = with_baseline(split(on, "--on") if on is not None else list(DEFAULT_PLATFORMS))
     directory = str(Path(corpus).resolve()) if corpus is not None and Path(corpus).is_dir() else None
     named = None if corpus is None or directory is not None else tuple(split(corpus, "--corpus"))
     shares = parse_shares(sample, platforms)
-    return Plan(platforms, variants, seed, named, directory, shares=shares, timeout_s=timeout)
+    part = parse_share("--fragments", fragments)
+    return Plan(platforms, variants, seed, named, directory, shares=shares, timeout_s=timeout, fragments=part)

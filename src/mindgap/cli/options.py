@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from mindgap.errors import UsageError
+from mindgap.records.source import PRECISIONS
+from mindgap.records.verdict import Conclusion
 
 
 def output(help: str, metavar: str = "FILE") -> Any:
@@ -20,12 +23,20 @@ On = Annotated[
     str | None,
     typer.Option(
         help="Platforms, comma-separated; `mindgap platforms` lists them, and eager is always the baseline. "
-        "Default: eager@scalar,inductor,onnxruntime,openvino."
+        "Default: eager@scalar,inductor,onnxruntime,openvino, those that are ready here."
     ),
 ]
 CampaignDirectory = Annotated[Path, typer.Argument(help="The campaign's directory.", metavar="DIR")]
 ConfigFile = Annotated[Path | None, typer.Option(help="A mindgap.toml that declares more platforms.", metavar="FILE")]
 KnownFile = Annotated[Path | None, typer.Option(help="A known.toml with findings already reported.", metavar="FILE")]
+FailOn = Annotated[
+    str,
+    typer.Option(
+        help="Verdicts that make the exit code 1, comma-separated: diverges, failed, unstable, hazard, unjudged.",
+        metavar="VERDICTS",
+    ),
+]
+FAIL_ON: Final = "diverges,failed,unstable"
 InputsFile = Annotated[
     Path | None, typer.Option(help="A .safetensors or .pt file with the model's inputs.", metavar="FILE")
 ]
@@ -35,10 +46,56 @@ JsonFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")]
 AsMarkdown = Annotated[Path | None, output("Also write the result as Markdown.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Allow files that can execute code when read (pickles).")]
+Isolate = Annotated[
+    bool,
+    typer.Option("--isolate", help="Workers write nowhere but in their own directories and have no network (Linux)."),
+]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same weights, inputs and random choices.")]
 Jobs = Annotated[int | None, typer.Option(help="How many programs run at once. Default: one per core.", min=1)]
 ModelJobs = Annotated[int, typer.Option("--jobs", help="How many models or programs to process at once.", min=1)]
-Dtype = Annotated[str | None, typer.Option(help="float32, float16, bfloat16 or float64.")]
+_PRECISIONS = f"{', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}"
+Dtype = Annotated[str | None, typer.Option(help=f"{_PRECISIONS}.")]
+Dtypes = Annotated[str | None, typer.Option("--dtype", help=f"{_PRECISIONS}; comma-separated for several, in turn.")]
+
+
+def refuse_mistakes(
+    *,
+    model: str | None = None,
+    inputs: Path | None = None,
+    dtypes: Sequence[str | None] = (),
+    on: Sequence[str] = (),
+    config: Path | None = None,
+    campaign: Path | None = None,
+    corpus: Path | None = None,
+    programs: Sequence[str] = (),
+    files: Sequence[Path | None] = (),
+    outputs: Sequence[Path | None] = (),
+) -> None:
+    """Everything that can be known of what was typed, before torch is imported and a worker starts.
+
+    `files` must exist, and of `outputs` the directory.
+    """
+    from mindgap.campaign.directory import ledger_of
+    from mindgap.corpus import spelling
+    from mindgap.corpus.files import corpus_ledger, resolve
+    from mindgap.platforms.spelling import refuse_unknown
+
+    refuse_unknown(on, config)
+    for dtype in filter(None, dtypes):
+        spelling.refuse_precision(dtype)
+    if model is not None:
+        spelling.refuse_unknown(model, Path.cwd())
+    if campaign is not None:
+        ledger_of(campaign)
+    if corpus is not None:
+        corpus_ledger(corpus)
+    for file in filter(None, (inputs, *files)):
+        resolve(str(file), str(Path.cwd()))
+    for program in programs:
+        spelling.program_file(program)
+    for path in filter(None, outputs):
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"cannot write {path}", cause=f"there is no directory {path.parent}")
 
 
 def split(text: str, option: str) -> list[str]:
@@ -47,3 +104,12 @@ def split(text: str, option: str) -> list[str]:
     if not parts:
         raise UsageError(f"{option} is empty")
     return parts
+
+
+def conclusions(text: str) -> set[Conclusion]:
+    """The verdicts of --fail-on; agreement and rounding are no reason to fail."""
+    allowed = [item.value for item in Conclusion if item not in (Conclusion.AGREES, Conclusion.ROUNDING)]
+    for name in split(text, "--fail-on"):
+        if name not in allowed:
+            raise UsageError(f"--fail-on does not know {name!r}", hint=f"one or more of {', '.join(allowed)}")
+    return {Conclusion(name) for name in split(text, "--fail-on")}

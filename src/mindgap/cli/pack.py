@@ -13,19 +13,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from mindgap.cli.options import CampaignDirectory, output
+from mindgap.cli.options import CampaignDirectory, output, refuse_mistakes
 
 
 def command(
     directory: CampaignDirectory,
     pack: Annotated[Path, output("The pack to write.")] = Path("campaign.mgz"),
 ) -> None:
+    refuse_mistakes(campaign=directory, outputs=[pack])
     from mindgap.campaign.packing import pack_campaign
     from mindgap.report.console import ProgressLine, show_line
 
     with ProgressLine() as progress:
         progress("pack", "making the variants")
-        count = pack_campaign(directory, pack, tell=lambda done, total: progress("pack", f"{done} of {total}"))
+        count = pack_campaign(directory, pack, tell=lambda done, total: progress.count("pack", done, total))
     size = pack.stat().st_size / 1e6
     show_line(f"{count} variants in {pack} ({size:.1f} MB)")
     show_line(f"next, on the other machine: mindgap run {pack.name} --on PLATFORM")

@@ -5,13 +5,14 @@ A platform is named `runtime[:device][@profile]`: `eager@scalar`, `inductor:cuda
 
 from __future__ import annotations
 
-from mindgap.cli.options import AsJson, ConfigFile
+from mindgap.cli.options import AsJson, ConfigFile, refuse_mistakes
 
 
 def command(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
+    refuse_mistakes(config=config)
     from mindgap.platforms.config import load_config
     from mindgap.platforms.registry import catalogue
     from mindgap.report.console import ProgressLine, show_json, show_platforms

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from mindgap.cli.options import ConfigFile, output, split
+from mindgap.cli.options import ConfigFile, output, refuse_mistakes, split
 
 
 def command(
@@ -21,15 +21,13 @@ def command(
     results: Annotated[Path, output("The results to write.")] = Path("results.mgz"),
     config: ConfigFile = None,
 ) -> None:
+    names = split(on, "--on")
+    refuse_mistakes(on=names, config=config, files=[pack], outputs=[results])
     from mindgap.campaign.remote import run_pack
     from mindgap.platforms.config import load_config
     from mindgap.report.console import ProgressLine, show_line
 
     with ProgressLine() as progress:
-
-        def tell(platform: str, done: int, total: int) -> None:
-            progress(platform, f"{done} of {total}")
-
-        count = run_pack(pack, split(on, "--on"), results, config=load_config(config), tell=tell)
+        count = run_pack(pack, names, results, config=load_config(config), tell=progress.count)
     show_line(f"{count} outcomes in {results}")
     show_line(f"next, on the campaign's machine: mindgap merge DIR {results.name}")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from mindgap.cli.options import Dtype, Model, Seed, Trust, output
+from mindgap.cli.options import Dtype, Model, Seed, Trust, output, refuse_mistakes
+from mindgap.errors import UsageError
 
 
 def command(
@@ -18,14 +19,14 @@ def command(
     seed: Seed = 0,
     trust: Trust = False,
 ) -> None:
-    from mindgap.errors import UsageError
+    if file.suffix != ".mgp":
+        raise UsageError(f"{file} does not end in .mgp")
+    refuse_mistakes(model=model, dtypes=[dtype], outputs=[file])
     from mindgap.execution.parcel import Constants, open_parcel
     from mindgap.program import codec
     from mindgap.report.console import ProgressLine, show_line
     from mindgap.session.session import Session
 
-    if file.suffix != ".mgp":
-        raise UsageError(f"{file} does not end in .mgp")
     with ProgressLine() as progress, Session(progress=progress) as session:
         parcel = session.build(model, None, dtype=dtype, seed=seed, trust=trust)
         if not parcel.program:

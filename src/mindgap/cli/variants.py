@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mindgap.cli.options import AsJson, Seed, output
+from mindgap.cli.options import AsJson, Seed, output, refuse_mistakes
 
 if TYPE_CHECKING:
     from mindgap.variants.registry import Mutation
@@ -40,6 +40,7 @@ def make(
 
     `mindgap check FILE.mgp` runs one on many platforms; `mindgap variants show FILE.mgp` says how it was made.
     """
+    refuse_mistakes(programs=bases or (), corpus=corpus)
     _quiet()
     from mindgap.errors import UsageError
     from mindgap.report.console import ProgressLine, show_line
@@ -60,7 +61,7 @@ def make(
         except OSError as error:
             raise UsageError(f"cannot write to {directory}", cause=error.strerror) from error
         for number, variant in zip(range(count), synthesis):
-            progress("variants", f"{number} of {count}")
+            progress.count("variants", number, count)
             files.save(directory, variant, by_fingerprint[variant.provenance.base])
     if rules is not None:
         SHARED_RULES.save(rules)
@@ -80,6 +81,7 @@ def show(
 
     Its recipe in words, and a diff against its base, node by node.
     """
+    refuse_mistakes(files=[file], programs=[base] if base is not None else (), corpus=corpus)
     _quiet()
     from mindgap.report.console import show_line
     from mindgap.report.variants import shown_lines
@@ -104,6 +106,7 @@ def stats(
     Guided against blind, and which mutations did not fit. Coverage counts what differs from the bases: ATen
     overloads, contexts (operator, dtype, rank, layout, class of its literals) and producer-consumer pairs.
     """
+    refuse_mistakes(programs=bases or (), corpus=corpus)
     _quiet()
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table
     from mindgap.report.variants import curve_rows, skipped_rows, stats_document

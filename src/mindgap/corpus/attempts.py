@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.corpus import files, library, weights
+from mindgap.corpus import library, weights
 from mindgap.corpus.inputs import first_line, floats
 from mindgap.corpus.loaded import Loaded
+from mindgap.corpus.spelling import unknown_name
 from mindgap.errors import ModelError
 from mindgap.records.source import Source
 
@@ -145,5 +146,4 @@ def known(name: str, names: Sequence[str], prefix: str) -> str:
     """The name, when the library has it; else a ModelError with the nearest one."""
     if name in names:
         return name
-    hint = files.did_you_mean(name, names, f"{prefix}:") or f"mindgap corpus list --source {prefix}"
-    raise ModelError(f"{prefix} has no model {name!r}", hint=hint)
+    raise unknown_name(name, names, prefix)

@@ -26,6 +26,7 @@ from mindgap.execution.process import Death
 from mindgap.records.outcome import Stage
 from mindgap.records.outcome import Status as OutcomeStatus
 from mindgap.records.platform import Limits, PlatformSpec
+from mindgap.records.progress import Lane, duration
 from mindgap.records.source import Source
 
 LIMITS: Final = Limits(cpu_s=120, wall_s=600, memory_mb=6144)
@@ -126,6 +127,8 @@ class _Build:
         again = {Status.FAILED} if self.retry_failed else set()
         self.waiting = [item for item in ordered if self.status.get(item[1].spec) in {None, *again}]
         self.total = sum(self.status.get(offer.spec) is Status.BUILT for _, offer in ordered)
+        lane = Lane(len(self.waiting)) if self.models is None else Lane(max(self.models, self.total), self.total)
+        self.lane = lane.begun(time.monotonic())
 
     def run(self, workers: Sequence[PlatformSpec]) -> None:
         """Work until nothing is left; Ctrl-C and errors of the build itself end all threads at once."""
@@ -240,8 +243,13 @@ class _Build:
             self.store.record(entry)
         self.status[entry.spec] = entry.status
         self.counts[entry.status] += 1
+        now = time.monotonic()
+        if self.models is None or entry.status is Status.BUILT:
+            self.lane = self.lane.advanced(now)
+        left = self.lane.left_s(now)
         numbers = f"{self.total} built, {self.counts[Status.DUPLICATE]} duplicate, {self.counts[Status.FAILED]} failed"
-        self.tell("corpus", f"{numbers}, {len(self.waiting)} left; {entry.spec} {entry.status.value}")
+        numbers += f", {len(self.waiting)} to try" + (f", {duration(left)} left" if left is not None else "")
+        self.tell("corpus", f"{numbers}; {entry.spec} {entry.status.value}")
 
 
 def _offers(pool: Pool, sources: Sequence[str] | None, tell: Progress, building: bool = False) -> list[LibraryOffers]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from mindgap.corpus.loaded import Loaded
 from mindgap.errors import MindgapError
 from mindgap.execution.parcel import Parcel, make_parcel
 from mindgap.execution.tasks import Worker, task
-from mindgap.platforms.messages import first_cause
+from mindgap.platforms.messages import first_cause, line_of
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
 from mindgap.program.graph import Program, digest
@@ -79,6 +77,6 @@ def _export(loaded: Loaded, seed: int) -> tuple[Program | None, dict[str, torch.
     except MindgapError as error:
         return None, {}, "; ".join(filter(None, [error.what, error.where]))
     except Exception as error:
-        sys.stderr.write(traceback.format_exc())
-        return None, {}, first_cause(error, TORCH)
+        at = line_of(error)
+        return None, {}, first_cause(error, TORCH) + (f" ({at})" if at else "")
     return program, dict(constants), ""

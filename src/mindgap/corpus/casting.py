@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import torch
 
 from mindgap.corpus.loaded import Loaded
+from mindgap.corpus.spelling import refuse_precision
 from mindgap.errors import ModelError
 from mindgap.program.graph import Program, map_leaves
+from mindgap.records.source import PRECISIONS
 from mindgap.records.tensors import DTYPES
-
-PRECISIONS: Final = ("float32", "float16", "bfloat16", "float64")
 
 
 def precision(dtype: str) -> torch.dtype:
     """The torch dtype of a name that `--dtype` takes."""
-    if dtype not in PRECISIONS:
-        raise ModelError(f"a model cannot be cast to {dtype!r}", hint=f"use one of {', '.join(PRECISIONS)}")
+    refuse_precision(dtype)
     return DTYPES[dtype]
 
 

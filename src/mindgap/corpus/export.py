@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-import warnings
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,11 +14,12 @@ import torch
 from mindgap.corpus.inputs import check_fit, plain_containers, signature_of
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.recipes import with_recipes
-from mindgap.errors import UnsupportedConstruct
-from mindgap.program.build import build
+from mindgap.errors import ModelError, UnsupportedConstruct
+from mindgap.platforms.exported import quiet
+from mindgap.program.build import build, plain
 from mindgap.program.graph import Program
 from mindgap.program.inputs import Inputs
-from mindgap.records.tensors import TensorMeta
+from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
 
 
 def prepare(loaded: Loaded) -> Inputs:
@@ -31,7 +33,20 @@ def prepare(loaded: Loaded) -> Inputs:
     signature = signature_of(loaded.model)
     args = tuple(plain_containers(value) for value in loaded.args)
     kwargs = {key: plain_containers(value) for key, value in _in_order(loaded.kwargs, signature).items()}
-    return Inputs.of(args, kwargs, _positional_names(signature, len(args)))
+    inputs = Inputs.of(args, kwargs, _positional_names(signature, len(args)))
+    for item in inputs.tensors:
+        if item.tensor.layout is not torch.strided or item.tensor.is_nested or item.tensor.dtype not in DTYPE_NAMES:
+            raise ModelError(
+                f"input {item.name} is a {_kind_of(item.tensor)} tensor, which cannot be handed to a worker",
+                hint="give the model dense tensors, and let it make the others from them",
+            )
+    return inputs
+
+
+def _kind_of(tensor: torch.Tensor) -> str:
+    if tensor.is_nested:
+        return "nested"
+    return str(tensor.dtype if tensor.layout is torch.strided else tensor.layout).removeprefix("torch.")
 
 
 def export(loaded: Loaded) -> tuple[Program, dict[str, torch.Tensor]]:
@@ -44,9 +59,15 @@ def export(loaded: Loaded) -> tuple[Program, dict[str, torch.Tensor]]:
     assert loaded.model is not None
     inputs = prepare(loaded)
     args, kwargs = inputs.call(inputs.copies())
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exported = torch.export.export(as_module(loaded.model), args, kwargs, strict=False)
+    module = as_module(loaded.model)
+    # torch.export refuses results of classes that it does not know.
+    unpacking = module.register_forward_hook(lambda _module, _args, result: plain(result))
+    try:
+        # Where it fails it prints the graph so far, in names that nobody wrote.
+        with torch.no_grad(), quiet(), contextlib.redirect_stderr(io.StringIO()):
+            exported = torch.export.export(module, args, kwargs, strict=False)
+    finally:
+        unpacking.remove()
     program, constants = build(exported, loaded.name)
     named = _with_names(program, inputs)
     return with_recipes(named, constants, loaded.made, inputs, loaded.seed), constants

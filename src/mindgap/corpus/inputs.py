@@ -12,9 +12,11 @@ import torch
 
 from mindgap.corpus import casting, files
 from mindgap.corpus.loaded import Loaded
-from mindgap.errors import ModelError
+from mindgap.errors import CorruptModel, ModelError
 from mindgap.program.examples import UNIT, floats, from_metas, integers, of_program
 from mindgap.program.graph import Program
+from mindgap.reading.files import read_file
+from mindgap.reading.limits import TENSOR_BYTES
 from mindgap.records.tensors import DTYPES, with_stride
 
 __all__ = ["UNIT", "as_call", "check_fit", "floats", "from_metas", "integers", "of_program",
@@ -35,7 +37,7 @@ def _read_safetensors(path: Path) -> Any:
     from safetensors.torch import load
 
     try:
-        return load(files.read(path))
+        return load(read_file(path, TENSOR_BYTES, CorruptModel))
     except (SafetensorError, ValueError) as error:
         raise ModelError(f"{path.name} cannot be read", where=str(path), cause=str(error)) from error
 
@@ -138,12 +140,12 @@ def _by_position(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any
     missing = [name for name in rest if name not in kwargs]
     if len(args) > len(expected) or unknown or missing:
         twice = [name for name in unknown if name in expected]
-        unknown_cause = f"it has no input {unknown[0]}" if unknown else f"it takes {len(expected)} inputs"
+        unknown_cause = f"it has no input {unknown[0]!r}" if unknown else f"it takes {len(expected)} inputs"
         raise ModelError(
             f"the inputs do not fit {program.name}",
             where=f"expected ({', '.join(expected)}), given {_given(args, kwargs)}",
-            cause=f"input {twice[0]} is given twice" if twice else
-            f"input {missing[0]} is missing" if missing and not unknown else unknown_cause,
+            cause=f"input {twice[0]!r} is given twice" if twice else
+            f"input {missing[0]!r} is missing" if missing and not unknown else unknown_cause,
         )  # fmt: skip
     return [*args, *(kwargs[name] for name in rest)]
 
@@ -155,7 +157,7 @@ def _check_metas(program: Program, given: Sequence[Any]) -> tuple[torch.Tensor, 
         is_tensor = isinstance(value, torch.Tensor)
         if not is_tensor or tuple(value.shape) != item.meta.shape or value.dtype != DTYPES[item.meta.dtype]:
             raise ModelError(
-                f"input {item.name} does not fit {program.name}",
+                f"input {item.name!r} does not fit {program.name}",
                 cause=f"expected {item.meta}, given {_describe(value)}",
             )
         same = tuple(value.stride()) == item.meta.stride

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from mindgap.corpus import registry
+from mindgap.corpus import files, registry
 from mindgap.corpus.casting import in_precision
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.weights import made_of
@@ -28,6 +28,7 @@ def load(source: Source) -> Loaded:
 def load_model(source: Source) -> Callable[..., Any]:
     """The user's own model, made again in this process (`Source.loader`)."""
     if source.pickled is not None:
+        files.make_importable(source)
         # Bytes that the user's own process made from its own live object; never read from a file.
         model: Callable[..., Any] = pickle.loads(source.pickled)
         return model

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from mindgap.corpus.registry import Library, Offer, discover
+from mindgap.corpus.spelling import refuse_source
 from mindgap.errors import ModelError
 from mindgap.execution.tasks import Worker, task
 
@@ -46,8 +47,7 @@ def list_offers(worker: Worker, library: str) -> tuple[Offer, ...]:
 
 def own_offers(path: Path) -> list[Offer]:
     """The user's own models: a file, or every model file below a directory."""
-    if not path.exists():
-        raise ModelError(f"there is no library and no file {path}", hint="mindgap corpus list names the libraries")
+    refuse_source(str(path))
     files = sorted(p for p in path.rglob("*") if p.suffix in _MODEL_FILES) if path.is_dir() else [path]
     if not files:
         raise ModelError(f"{path} holds no models", hint=f"files that end in {', '.join(_MODEL_FILES)}")

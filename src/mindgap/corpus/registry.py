@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
 from mindgap.corpus.loaded import Loaded
-from mindgap.errors import ModelError
+from mindgap.corpus.spelling import unknown_model
 from mindgap.records.source import Source
 
 
@@ -55,6 +55,9 @@ class Library(ModelSource):
     """What must be importable, by import name."""
     extra: ClassVar[str]
     """The extra of mindgap that installs it: `pip install 'mindgap[EXTRA]'`."""
+    spelled_in: ClassVar[tuple[str, str]]
+    """Where the package's text spells every name: a folder, and a pattern that finds most of them. A name that is no
+    word there is refused before the library is imported; what is not declared can only be told by importing it."""
 
     @property
     def install(self) -> str:
@@ -94,17 +97,4 @@ def find(source: Source) -> ModelSource:
     for candidate in discover():
         if candidate.claims(source.spec, directory):
             return candidate
-    forms = ", ".join(form for item in discover() for form in item.forms)
-    raise ModelError(
-        f"{source.spec!r} does not name a model",
-        cause=_why_not(directory / source.spec) if source.spec else "the spec is empty",
-        hint=f"write one of: {forms}",
-    )
-
-
-def _why_not(path: Path) -> str | None:
-    if path.is_dir():
-        return f"the directory {path} has no config.json"
-    if path.is_file():
-        return f"files that end in {path.suffix or 'nothing'} are not models"
-    return None
+    raise unknown_model(source.spec, directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import random
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from mindgap.execution.pool import HOST, Pool, in_parallel
 from mindgap.execution.tasks import Worker, task
 from mindgap.program import codec
 from mindgap.program.interpret import Executable
+from mindgap.records.progress import Lane
 from mindgap.records.source import Source
 
 
@@ -60,10 +62,10 @@ def replay_corpus(directory: Path, *, count: int, seed: int, jobs: int, progress
         free: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in range(jobs):
             free.put(number)
-        done = 0
+        lane = Lane(len(chosen)).begun(time.monotonic())
 
         def compare(entry: Entry) -> Replayed:
-            nonlocal done
+            nonlocal lane
             number = free.get()
             worker = replace(HOST, name=f"replay {number}", limits=LIMITS)
             source = Source(entry.spec, entry.seed, trust=False, directory=str(Path.cwd()))
@@ -75,8 +77,8 @@ def replay_corpus(directory: Path, *, count: int, seed: int, jobs: int, progress
             except (MindgapError, RuntimeError) as error:  # a library that is gone, a worker that died
                 different = str(error).strip().splitlines()[-1]
             free.put(number)
-            done += 1
-            progress("replay", f"{done} of {len(chosen)}; {entry.spec} {different or 'the same bits'}")
+            lane = lane.advanced(time.monotonic())
+            progress("replay", f"{lane.told(time.monotonic())}; {entry.spec} {different or 'the same bits'}")
             return Replayed(entry.spec, different)
 
         return in_parallel(jobs, compare, chosen)

@@ -25,6 +25,7 @@ from typing import Final
 
 import torch
 
+from mindgap.corpus.files import corpus_ledger
 from mindgap.errors import UsageError
 from mindgap.program import codec
 from mindgap.program.graph import Program
@@ -90,12 +91,6 @@ CREATE TABLE IF NOT EXISTS operators (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
 """  # fmt: skip
 
 
-def default_directory() -> Path:
-    """`~/.cache/mindgap/corpus`, or where XDG_CACHE_HOME says."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "mindgap" / "corpus"
-
-
 class Store:
     """A corpus in a directory. Use it as a context manager; `writing` makes the directory and locks it."""
 
@@ -111,11 +106,7 @@ class Store:
                 path.mkdir(exist_ok=True)
         else:
             self._lock = None
-            if not ledger.is_file():
-                raise UsageError(
-                    f"there is no corpus in {directory}",
-                    hint="mindgap corpus build makes one",
-                )
+            corpus_ledger(directory)
         try:
             self._ledger = sqlite3.connect(ledger, check_same_thread=False)  # callers hold a lock of their own
             if writing:

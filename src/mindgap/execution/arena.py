@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import mmap
+import os
+import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +15,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import torch
 
-from mindgap.errors import MindgapError, NoSpace
-from mindgap.records.outcome import Outcome, StoredTensor
+from mindgap.errors import FilesLost, MindgapError, NoSpace
+from mindgap.records.outcome import DIGEST_BYTES, Outcome, StoredTensor
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, TensorMeta, byte_view, with_stride
 
 Entry: TypeAlias = tuple[TensorMeta, int]
@@ -25,16 +27,18 @@ ALIGNMENT: Final = 64  # of the vector loads that kernels use
 
 def write(path: Path, tensors: Sequence[torch.Tensor]) -> tuple[Entry, ...]:
     """Write tensors one after the other; their entries tell how to read them back."""
-    entries: list[Entry] = []
     try:
-        with path.open("wb") as file:
-            for tensor in tensors:
-                offset = -(-file.tell() // ALIGNMENT) * ALIGNMENT
-                file.seek(offset)
-                entries.append((TensorMeta.of(tensor), offset))
-                file.write(byte_view(tensor).numpy().data)
+        try:
+            return _written(path, tensors)
+        except FileNotFoundError:  # somebody has cleared the directory
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return _written(path, tensors)
     except OSError as error:
         path.unlink(missing_ok=True)
+        if error.errno == errno.EFBIG:
+            raise MindgapError(
+                "there are more outputs than a worker may write", cause="the limit is files_mb"
+            ) from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoSpace(
                 "no space left for the tensors that workers share",
@@ -42,15 +46,38 @@ def write(path: Path, tensors: Sequence[torch.Tensor]) -> tuple[Entry, ...]:
                 hint="free some space, or set MINDGAP_SCRATCH to a directory that has more",
             ) from error
         raise
+
+
+def _written(path: Path, tensors: Sequence[torch.Tensor]) -> tuple[Entry, ...]:
+    entries: list[Entry] = []
+    with path.open("wb") as file:
+        for tensor in tensors:
+            offset = -(-file.tell() // ALIGNMENT) * ALIGNMENT
+            file.seek(offset)
+            entries.append((TensorMeta.of(tensor), offset))
+            file.write(byte_view(tensor).numpy().data)
     return tuple(entries)
 
 
 def read(path: Path, entries: Sequence[Entry]) -> list[torch.Tensor]:
     """Tensors backed by a private mapping of the file: changing one changes no other process's copy."""
-    size = path.stat().st_size
-    if not size:
-        return [_empty(meta) for meta, _ in entries]
-    with path.open("rb") as file:
+    try:
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    except FileNotFoundError as error:
+        raise FilesLost(
+            "a file that workers share has gone",
+            where=str(path),
+            hint="nobody may clear that directory while it is used",
+        ) from error
+    except OSError as error:
+        raise MindgapError("an answer is not a file", where=str(path), cause=error.strerror) from error
+    with file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise MindgapError("an answer is not a file", where=str(path))
+        size = found.st_size
+        if not size:
+            return [_empty(meta) for meta, _ in entries]
         mapping = mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     buffer = np.frombuffer(mapping, dtype=np.uint8)
     return [_view(buffer, meta, offset) for meta, offset in entries]
@@ -80,7 +107,7 @@ def discarded(outcome: Outcome) -> Outcome:
 
 def digest_of(outputs: Sequence[NamedTensor]) -> str:
     """32 hex digits that are the same exactly when `same_outputs` holds."""
-    content = hashlib.blake2b(digest_size=16)
+    content = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for item in outputs:
         content.update(repr((item.name, DTYPE_NAMES[item.tensor.dtype], tuple(item.tensor.shape))).encode())
         content.update(byte_view(item.tensor).numpy().data)

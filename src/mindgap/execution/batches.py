@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from mindgap.errors import NoSpace
-from mindgap.execution.pool import KILLED_TRIES, Pool
+from mindgap.execution.pool import KILLED_TRIES, Pool, in_a_row
 from mindgap.execution.process import Death
 from mindgap.execution.tasks import Task
 from mindgap.records.platform import PlatformSpec
@@ -73,7 +73,7 @@ class BatchWorker(Generic[Q, A]):
             seen += 1
 
         try:
-            answer = self._pool.ask(self.spec, self._task, request(items), on_item=on_item)
+            answer = self._pool.ask(self.spec, self._task, request(items), on_item=on_item, most=len(items))
         except NoSpace as error:
             self._wait(error)
             return doubtful, seen, None
@@ -95,7 +95,7 @@ class BatchWorker(Generic[Q, A]):
             self._pool.retire(self.spec)
             answered: list[A] = []
             try:
-                answer = self._pool.ask(self.spec, self._task, request([number]), on_item=answered.append)
+                answer = self._pool.ask(self.spec, self._task, request([number]), on_item=answered.append, most=1)
             except NoSpace as error:
                 self._wait(error)
                 continue
@@ -105,7 +105,7 @@ class BatchWorker(Generic[Q, A]):
             assert isinstance(answer, Death)
             tries += 1
             if not answer.outside or tries == KILLED_TRIES:
-                died(number, answer)
+                died(number, in_a_row(answer))
                 return
 
     def _wait(self, error: NoSpace) -> None:

@@ -10,10 +10,13 @@ from typing import Final
 
 import msgspec
 
+from mindgap.errors import MindgapError
 from mindgap.records.outcome import Stage
 from mindgap.records.platform import PlatformSpec
 
 MAGIC: Final = b"MGAP"
+MOST_BYTES: Final = 256 << 20
+"""Of one message. Tensors travel in files; programs and messages are far smaller."""
 _HEADER: Final = struct.Struct("<4sI")
 
 
@@ -85,6 +88,8 @@ class Silence(Exception):
 def send(descriptor: int, message: Message) -> None:
     """Write one message."""
     body = _ENCODER.encode(message)
+    if len(body) > MOST_BYTES:
+        raise MindgapError(f"a message of {len(body) >> 20} MB is too large", hint="tensors travel in files")
     data = memoryview(_HEADER.pack(MAGIC, len(body)) + body)
     while data:
         data = data[os.write(descriptor, data) :]
@@ -100,13 +105,15 @@ def receive(descriptor: int, deadline: float | None = None) -> Message | None:
     magic, size = _HEADER.unpack(header)
     if magic != MAGIC:
         raise BrokenAnswer("something other than a message was written to the pipe")
+    if size > MOST_BYTES:
+        raise BrokenAnswer(f"a message of {size >> 20} MB, more than {MOST_BYTES >> 20} MB")
     body = _read(descriptor, size, deadline)
     if len(body) < size:
         raise BrokenAnswer(f"{len(body)} of {size} bytes arrived")
     try:
         message: Message = _DECODER.decode(body)
         return message
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise BrokenAnswer(f"the message cannot be read: {error}") from error
 
 

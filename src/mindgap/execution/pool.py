@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, TypeVar
 
+import msgspec
+
 from mindgap import errors
-from mindgap.errors import MindgapError
-from mindgap.execution.frames import Answer, Ask, Broken, Refused
+from mindgap.errors import MindgapError, NoSpace
+from mindgap.execution import isolation
+from mindgap.execution.frames import Answer, Ask, Broken, BrokenAnswer, Refused
 from mindgap.execution.process import Death, Reply, WorkerProcess
 from mindgap.execution.scratch import Scratch
 from mindgap.execution.tasks import Task
-from mindgap.records.outcome import Stage
-from mindgap.records.platform import PlatformSpec
+from mindgap.records.outcome import Stage, Status
+from mindgap.records.platform import Limits, PlatformSpec
 
 KILLED_TRIES: Final = 4
-"""A worker that was killed from outside says nothing about what it did; after so many in a row, memory ran out."""
+"""A worker that was killed from outside says nothing about what it did; so many in a row do."""
+START_TRIES: Final = 20
+"""A worker that was killed while it started did nothing yet that could be to blame."""
+START_WAIT_S: Final = 0.5
+"""Between two starts, at most: whoever kills may be about to stop."""
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -46,11 +56,26 @@ class TaskFailed(RuntimeError):
 
 
 class Pool:
-    """Workers by the name of their spec. Use it as a context manager; it can serve many requests."""
+    """Workers by the name of their spec. Use it as a context manager; it can serve many requests.
 
-    def __init__(self, import_paths: Sequence[str] = ()) -> None:
+    `import_paths` are for adapters of the user's own, `limits` for workers that host no platform. Isolated workers
+    write nowhere but in their own directories and have no network.
+    """
+
+    def __init__(
+        self,
+        import_paths: Sequence[str] = (),
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        isolated: bool = False,
+    ) -> None:
+        if isolated:
+            isolation.require()
         self.scratch = Scratch()
-        self._import_paths = list(import_paths)
+        self.on_pause: Callable[[NoSpace], None] | None = None
+        """Waits while the disk is full, or raises; without it a full disk is raised."""
+        self._import_paths = tuple(import_paths)
+        self._limits = limits
+        self._isolated = isolated
         self._workers: dict[str, WorkerProcess] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -66,10 +91,15 @@ class Pool:
         self.close()
 
     def close(self) -> None:
-        """End every worker and remove the scratch directory."""
-        for worker in list(self._workers.values()):
+        """End every worker and remove the scratch directory; threads that still ask are told that it is over."""
+        with self._lock:
+            self.interrupted = True
+            workers = list(self._workers.values())
+            self._workers.clear()
+        for worker in workers:
+            worker.interrupt()
+        for worker in workers:
             worker.kill()
-        self._workers.clear()
         self.scratch.remove()
 
     def interrupt(self, only: PlatformSpec | None = None) -> None:
@@ -99,28 +129,75 @@ class Pool:
         request: Q,
         on_stage: Callable[[Stage], None] | None = None,
         on_item: Callable[[A], None] | None = None,
+        most: int | None = None,
     ) -> A | Death:
         """The answer of a task, or how the worker died; raises what the task raised.
 
         A worker that was killed from outside is asked again, unless the task has many results: then the caller knows
-        which of them are missing.
+        which of them are missing (`ask_one` where there is only one). More results than `most` are not believed.
         """
+        while True:
+            try:
+                return self._answer(spec, task, request, on_stage, on_item, most)
+            except NoSpace as error:
+                if task.is_stream or self.on_pause is None or self.interrupted:
+                    raise
+                self.on_pause(error)
+
+    def _answer(
+        self,
+        spec: PlatformSpec,
+        task: Task[Q, A],
+        request: Q,
+        on_stage: Callable[[Stage], None] | None,
+        on_item: Callable[[A], None] | None,
+        most: int | None,
+    ) -> A | Death:
+        taken = 0
 
         def take(data: bytes) -> None:
+            nonlocal taken
+            taken += 1
+            if not task.is_stream or (most is not None and taken > most):
+                raise BrokenAnswer("more results than were asked for")
+            item = _decoded(task, data)
             if on_item is not None:
-                on_item(task.decode_answer(data))
+                on_item(item)
 
         for _ in range(1 if task.is_stream else KILLED_TRIES):
             reply = self._exchange(spec, Ask(task.name, task.encode(request)), on_stage, take)
             if not (isinstance(reply, Death) and reply.outside) or self.interrupted:
                 break
         if isinstance(reply, Death):
-            return reply
+            full = None if self.interrupted else self.scratch.full()
+            if full is not None:  # what it died of, most likely: nothing is known about the task
+                raise full
+            return reply if task.is_stream or self.interrupted else in_a_row(reply)
         if isinstance(reply, Refused):
             raise _error_of(reply)
         if isinstance(reply, Broken):
             raise TaskFailed(reply)
-        return None if task.is_stream else task.decode_answer(reply.result)  # type: ignore[return-value]
+        if task.is_stream:
+            return None  # type: ignore[return-value]
+        try:
+            return _decoded(task, reply.result)
+        except BrokenAnswer as error:
+            self.retire(spec)
+            return Death(Status.CRASH, f"half-written answer: {error}", Stage.LOAD, "")
+
+    def ask_one(
+        self, spec: PlatformSpec, task: Task[Q, A], request: Q, on_stage: Callable[[Stage], None] | None = None
+    ) -> A | Death:
+        """The only result of a task that may have many; a worker that was killed from outside is asked again."""
+        found: list[A] = []
+        for _ in range(KILLED_TRIES):
+            death = self.ask(spec, task, request, on_stage, found.append, most=1)
+            if found:
+                return found[0]
+            if not (isinstance(death, Death) and death.outside) or self.interrupted:
+                break
+        assert isinstance(death, Death)
+        return death if self.interrupted else in_a_row(death)
 
     def demand(self, spec: PlatformSpec, task: Task[Q, A], request: Q, doing: str) -> A:
         """The answer of a task; raises when the worker dies of it."""
@@ -149,18 +226,45 @@ class Pool:
         with self._lock:
             lock = self._locks.setdefault(spec.worker_name, threading.Lock())
         with lock:
-            with self._lock:
-                worker = self._worker(spec)
-            reply = worker.ask(request, on_stage, on_item)
+            ready = self._ready(spec)
+            if not isinstance(ready, WorkerProcess):
+                return ready
+            reply = ready.ask(request, on_stage, on_item)
             if isinstance(reply, Answer):
-                worker.resident_mb = reply.resident_mb
+                ready.resident_mb = reply.resident_mb
             return reply
+
+    def _ready(self, spec: PlatformSpec) -> WorkerProcess | Reply:
+        """A worker that has started, or why there is none."""
+        for turn in itertools.count(1):
+            with self._lock:
+                if self.interrupted:
+                    return Death(Status.CRASH, "mindgap was stopped", Stage.LOAD, "", outside=True)
+                worker = self._worker(spec)
+            failure = worker.start()
+            if failure is None:
+                return worker
+            killed = isinstance(failure, Death) and failure.outside
+            if not killed or turn == START_TRIES or self.interrupted or self.scratch.full():
+                return failure
+            time.sleep(min(START_WAIT_S, 0.05 * turn))
+        raise AssertionError
 
     def _worker(self, spec: PlatformSpec) -> WorkerProcess:
         worker = self._workers.get(spec.worker_name)
         if worker is None or not worker.alive:
-            worker = self._workers[spec.worker_name] = WorkerProcess(spec, self.scratch, self._import_paths)
+            if not spec.adapter and spec.limits == Limits():
+                spec = replace(spec, limits=self._limits)
+            worker = WorkerProcess(spec, self.scratch, self._import_paths, self._isolated)
+            self._workers[spec.worker_name] = worker
         return worker
+
+
+def in_a_row(death: Death) -> Death:
+    """The last death, told with those before it where workers were killed from outside again and again."""
+    if not death.outside:
+        return death
+    return replace(death, message=f"{death.message}; {KILLED_TRIES} workers in a row ended like this")
 
 
 def in_parallel(jobs: int, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -174,10 +278,18 @@ def in_parallel(jobs: int, work: Callable[[T], R], items: Sequence[T]) -> list[R
 
 def _error_of(refused: Refused) -> MindgapError:
     """The error that a task raised, of the same type."""
-    kind = getattr(errors, refused.kind, MindgapError)
-    error = kind(refused.what, where=refused.where, cause=refused.cause, hint=refused.hint)
-    assert isinstance(error, MindgapError)
-    return error
+    kind = getattr(errors, refused.kind, None)
+    if not (isinstance(kind, type) and issubclass(kind, MindgapError)):
+        kind = MindgapError
+    return kind(refused.what, where=refused.where, cause=refused.cause, hint=refused.hint)
+
+
+def _decoded(task: Task[Q, A], data: bytes) -> A:
+    """What a worker answered; raises BrokenAnswer when it is not such an answer."""
+    try:
+        return task.decode_answer(data)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+        raise BrokenAnswer(f"it is not what {task.name} returns: {error}") from error
 
 
 def _last_lines(log: str, count: int = 3) -> str | None:

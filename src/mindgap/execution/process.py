@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import getpass
+import json
 import os
+import re
 import signal
+import struct
 import subprocess
 import sys
+import tempfile
+import termios
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Final
 
+from mindgap.errors import PlatformUnavailable
 from mindgap.execution.frames import (
     Answer,
     Ask,
@@ -26,14 +36,21 @@ from mindgap.execution.frames import (
     receive,
     send,
 )
+from mindgap.execution.guardian import ENDING_S, Orders
 from mindgap.execution.pulse import await_message
-from mindgap.execution.scratch import Scratch
+from mindgap.execution.ring import SIZE, Ring
+from mindgap.execution.scratch import Scratch, end_users, no_space
+from mindgap.execution.trees import remove_tree
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import Limits, PlatformSpec
 
 LOG_TAIL_BYTES: Final = 4096
-LOG_LIMIT_BYTES: Final = 1 << 20
+LOG_WAIT_S: Final = 0.5  # for a guardian that is slow to take what was printed; it takes microseconds
 START_TIMEOUT_S: Final = 300.0  # importing torch on a loaded machine; far more than any start seen (FACTS: 2-8 s)
+BURIAL_S: Final = 5.0  # for a worker that closed its pipe to end
+
+OUTSIDE: Final = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)
+"""How a process ends that somebody else ended."""
 
 _QUIET: Final = {
     "OMP_NUM_THREADS": "1",
@@ -42,6 +59,7 @@ _QUIET: Final = {
     "TOKENIZERS_PARALLELISM": "false",
     "PYTHONUNBUFFERED": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONSAFEPATH": "1",  # also for what a worker starts: nothing is imported from the current directory
 }
 
 
@@ -54,46 +72,79 @@ class Death:
     stage: Stage
     log_tail: str
     outside: bool = False
-    """Ended by SIGKILL, which no program sends to itself: by the kernel for lack of memory, or by somebody."""
+    """Ended by a signal that no program sends to itself: by the kernel for lack of memory, or by somebody."""
 
 
 Reply = Answer | Refused | Broken | Death
 
 
 class WorkerProcess:
-    """One long-lived process that hosts one platform."""
+    """One long-lived process that hosts one platform; between it and us is its guardian."""
 
-    def __init__(self, spec: PlatformSpec, scratch: Scratch, import_paths: list[str]) -> None:
+    def __init__(
+        self, spec: PlatformSpec, scratch: Scratch, import_paths: Sequence[str] = (), isolated: bool = False
+    ) -> None:
         self.spec = spec
-        self._log = scratch.new_file("log")
-        request_read, self._requests = os.pipe()
-        self._answers, answer_write = os.pipe()
-        try:
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    [spec.python or sys.executable, "-m", "mindgap.execution.worker",
-                     str(request_read), str(answer_write)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=_environment(spec, scratch),
-                    pass_fds=(request_read, answer_write),
-                    start_new_session=True,
-                )  # fmt: skip
-        except OSError:
-            os.close(self._requests)
-            os.close(self._answers)
-            raise
-        finally:
-            os.close(request_read)
-            os.close(answer_write)
-        self.alive = True
+        self.started = False
+        """Whether it has become its platform."""
         self.resident_mb = 0
         """Memory that it held when it last answered."""
-        self._import_paths = import_paths
-        self._started = False
+        self._import_paths = tuple(import_paths) if spec.is_foreign else ()
+        self._oom_kills: int | None = None
+        """Processes that the kernel had ended for lack of memory before the request at hand."""
         self._mark = 0
         """Where the log of the request at hand begins."""
+        self._temporary = scratch.new_temporary()
+        room = scratch.room(spec.worker_name)
+        orders = Orders(spec.limits.memory_mb, spec.limits.files_mb, str(self._temporary), str(room))
+        writable = [str(self._temporary), str(room), *spec.writes] if isolated else None
+        self._ours: list[int] = []
+        theirs: list[int] = []
+        try:
+            theirs.append(memory := _ring_file(room))
+            self._ring = Ring(memory)
+            request_read, self._requests = os.pipe()
+            self._ours.append(self._requests)
+            theirs.append(request_read)
+            self._answers, answer_write = os.pipe()
+            self._ours.append(self._answers)
+            theirs.append(answer_write)
+            self._log, log_write = os.pipe()
+            self._ours.append(self._log)
+            theirs.append(log_write)
+            self._process = subprocess.Popen(
+                [
+                    spec.python or sys.executable, str(Path(__file__).resolve().with_name("worker.py")),
+                    *map(str, (request_read, answer_write, self._log, memory)),
+                    json.dumps({"orders": asdict(orders), "writable": writable}),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log_write,
+                stderr=log_write,
+                env=_environment(spec, self._temporary, isolated),
+                pass_fds=(request_read, answer_write, self._log, memory),
+                start_new_session=True,
+            )  # fmt: skip
+        except BaseException as error:  # also Ctrl-C: the closed pipe tells a process that was born meanwhile
+            self._close()
+            if isinstance(error, OSError):
+                raise _cannot_start(spec, room, error) from error
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        self.alive = True
+
+    def start(self) -> Reply | None:
+        """Become the platform, if that is still to do; None when it has."""
+        if self.started:
+            return None
+        start = Start(self.spec, self._import_paths)
+        answer = self._exchange(start, replace(self._limits(), wall_s=START_TIMEOUT_S), None, None)
+        if not isinstance(answer, Answer):
+            return answer
+        self.started = True
+        return None
 
     def ask(
         self,
@@ -101,20 +152,16 @@ class WorkerProcess:
         on_stage: Callable[[Stage], None] | None = None,
         on_item: Callable[[bytes], None] | None = None,
     ) -> Reply:
-        """Send a request and wait for its answer, or for the worker's death.
+        """Send a request to a worker that was started, and wait for its answer, or for the worker's death.
 
         A task with many results reports each when it is done; the time limit then holds for each of them.
         """
+        return self._exchange(request, self._limits(), on_stage, on_item)
+
+    def _limits(self) -> Limits:
         limits = self.spec.limits
-        if self.spec.device is not None:  # whoever waits for a device uses no CPU time
-            limits = replace(limits, idle_s=limits.wall_s)
-        if not self._started:
-            start = Start(self.spec, tuple(self._import_paths))
-            answer = self._exchange(start, replace(limits, wall_s=START_TIMEOUT_S), None, None)
-            if not isinstance(answer, Answer):
-                return answer
-            self._started = True
-        return self._exchange(request, limits, on_stage, on_item)
+        # Whoever waits for a device uses no CPU time.
+        return limits if self.spec.device is None else replace(limits, idle_s=limits.wall_s)
 
     def _exchange(
         self,
@@ -124,13 +171,16 @@ class WorkerProcess:
         on_item: Callable[[bytes], None] | None,
     ) -> Reply:
         stage = Stage.LOAD
-        self._mark = self._log_size() if self._started else 0  # an interpreter may fail before it is first asked
+        self._oom_kills = _oom_kills()
+        self._mark = self._printed() if self.started else 0  # an interpreter may fail before it is first asked
         deadline = time.monotonic() + limits.wall_s
         try:
+            if _unread(self._answers):
+                raise BrokenAnswer("there was one before anybody asked")
             send(self._requests, request)
             while True:
-                await_message(self._answers, self._process.pid, limits, deadline)
-                message = receive(self._answers, deadline)
+                ready = await_message(self._answers, self._process.pid, limits, deadline, self._is_gone)
+                message = receive(self._answers, deadline) if ready else None
                 if message is None:
                     return self._bury(stage)
                 if isinstance(message, Reached):
@@ -146,11 +196,9 @@ class WorkerProcess:
                 else:
                     raise BrokenAnswer(f"a worker does not send {type(message).__name__}")
         except Silence as error:
-            self.kill()
-            return Death(Status.TIMEOUT, str(error), stage, self.log_tail())
+            return self._killed(Status.TIMEOUT, str(error), stage)
         except BrokenAnswer as error:
-            self.kill()
-            return Death(Status.CRASH, f"half-written answer: {error}", stage, self.log_tail())
+            return self._killed(Status.CRASH, f"half-written answer: {error}", stage)
         except BrokenPipeError:
             return self._bury(stage)
         except BaseException:  # Ctrl-C while waiting: the worker's answer would be out of step
@@ -159,8 +207,9 @@ class WorkerProcess:
 
     def interrupt(self) -> None:
         """End the process from another thread than the one that waits for it, which then buries it."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        for number in (signal.SIGTERM, signal.SIGCONT):  # a guardian that was stopped hears it too
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                self._process.send_signal(number)
 
     def kill(self) -> None:
         """End the process and everything that it started, now: nothing in it is worth waiting for."""
@@ -168,34 +217,94 @@ class WorkerProcess:
             return
         self.alive = False
         self.interrupt()
-        self._process.wait()
-        for descriptor in (self._requests, self._answers):
-            if descriptor >= 0:
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
+        try:
+            self._process.wait(timeout=ENDING_S + BURIAL_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if not self._ring.is_alone:
+            end_users(self._temporary)  # somebody killed the guardian before it could
+        self._close()
+
+    def _close(self) -> None:
+        for descriptor in self._ours:
+            os.close(descriptor)
+        self._ours.clear()
+        remove_tree(self._temporary)
+
+    def _killed(self, status: Status, message: str, stage: Stage) -> Death:
+        log = self.log_tail()
+        self.kill()
+        found = self._ring.ending
+        return Death(status, message, stage, log) if found is None else Death(Status(found[0]), found[1], stage, log)
 
     def _bury(self, stage: Stage) -> Death:
         try:
-            code = self._process.wait(timeout=5.0)
+            code = self._process.wait(timeout=BURIAL_S)
         except subprocess.TimeoutExpired:
             code = None  # closed its pipe, but lives on
         log = self.log_tail()
         self.kill()
-        status, message = _cause_of_death(code, self.spec, log)
-        return Death(status, message, stage, log, outside=code == -signal.SIGKILL)
+        found = self._ring.ending
+        if found is not None:
+            return Death(Status(found[0]), found[1], stage, log)
+        if code == -signal.SIGKILL:
+            status, message = _cause_of_kill(self._oom_kills, _oom_kills())
+        else:
+            status, message = _cause_of_death(code, self.spec, log)
+        return Death(status, message, stage, log, outside=code in OUTSIDE)
 
-    def _log_size(self) -> int:
-        return self._log.stat().st_size if self._log.exists() else 0
+    def _is_gone(self) -> bool:
+        return self._process.poll() is not None
+
+    def _printed(self) -> int:
+        """How much the worker has printed, once its guardian has taken it."""
+        deadline = time.monotonic() + LOG_WAIT_S
+        while (_unread(self._log) or self._ring.busy) and time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                break
+            time.sleep(0.001)
+        return self._ring.printed
 
     def log_tail(self) -> str:
         """What the worker printed since it was last asked, as far as it is kept; a long log is cut off."""
-        with self._log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(min(self._mark, size), size - LOG_TAIL_BYTES))
-            tail = file.read().decode(errors="replace").strip()
-        if size > LOG_LIMIT_BYTES:
-            os.truncate(self._log, 0)
-        return tail
+        if not self._ours:
+            return ""
+        self._printed()
+        if self._process.poll() is not None:  # what a guardian could not take any more
+            os.set_blocking(self._log, False)
+            while self._ring.take(self._log):
+                pass
+        return self._ring.since(self._mark)[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+
+
+def _unread(descriptor: int) -> int:
+    """Bytes that wait in a pipe."""
+    return int(struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0" * 4))[0])
+
+
+def _ring_file(folder: Path) -> int:
+    """Memory for a ring: a file without a name, written once so that it cannot lack space later."""
+    descriptor, name = tempfile.mkstemp(dir=folder)
+    os.unlink(name)  # noqa: PTH108
+    try:
+        os.write(descriptor, bytes(SIZE))
+        if os.fstat(descriptor).st_size < SIZE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _cannot_start(spec: PlatformSpec, folder: Path, error: OSError) -> Exception:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return no_space(folder)
+    if spec.python is not None:
+        return PlatformUnavailable(
+            f"the interpreter of {spec.name} cannot be started", where=spec.python, cause=error.strerror
+        )
+    return error
 
 
 def _cause_of_death(code: int | None, spec: PlatformSpec, log: str) -> tuple[Status, str]:
@@ -209,11 +318,27 @@ def _cause_of_death(code: int | None, spec: PlatformSpec, log: str) -> tuple[Sta
     name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
     if number == signal.SIGXCPU:
         return Status.TIMEOUT, f"used more than {spec.limits.cpu_s:g} s of CPU time"
-    if number == signal.SIGKILL:
-        return Status.OOM, "killed by SIGKILL, most likely by the kernel for lack of memory"
     if number == signal.SIGABRT and any(word in log for word in ("bad_alloc", "alloc", "out of memory")):
         return Status.OOM, f"out of memory (limit {spec.limits.memory_mb} MB)"
     return Status.CRASH, f"killed by {name}{_MEANING.get(name, '')}"
+
+
+def _cause_of_kill(before: int | None, after: int | None) -> tuple[Status, str]:
+    """What is known of a SIGKILL that mindgap did not send, by the kernel's count of out-of-memory kills."""
+    if before is None or after is None:
+        return Status.OOM, "killed by SIGKILL, most likely by the kernel for lack of memory"
+    if after > before:
+        return Status.OOM, "killed by SIGKILL: the kernel ended processes for lack of memory at that time"
+    return Status.CRASH, "killed by SIGKILL from outside; the kernel reports no lack of memory"
+
+
+def _oom_kills() -> int | None:
+    """How many processes the kernel has ended for lack of memory; None where it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:  # not Linux
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
 
 
 _MEANING: Final = {
@@ -225,9 +350,23 @@ _MEANING: Final = {
 }
 
 
-def _environment(spec: PlatformSpec, scratch: Scratch) -> dict[str, str]:
+def _environment(spec: PlatformSpec, temporary: Path, isolated: bool) -> dict[str, str]:
     """The parent's environment, quieter, with the platform's own settings last."""
     inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    given = spec.env.get("PYTHONPATH") or (os.environ.get("PYTHONPATH") if spec.python is None else None)
-    paths = [str(scratch.package_root), *([given] if given else [])]
-    return {**inherited, **_QUIET, **spec.env, "PYTHONPATH": os.pathsep.join(paths)}
+    given = spec.env.get("PYTHONPATH") or (os.environ.get("PYTHONPATH") if spec.python is None else None) or ""
+    paths = [path for path in given.split(os.pathsep) if path]  # an empty one would be the current directory
+    found = {**inherited, **_QUIET, "TMPDIR": str(temporary), **_compiler_cache(temporary, isolated), **spec.env}
+    found.pop("PYTHONPATH", None)
+    return {**found, "PYTHONPATH": os.pathsep.join(paths)} if paths else found
+
+
+def _compiler_cache(temporary: Path, isolated: bool) -> dict[str, str]:
+    """Where inductor keeps what it compiled: where it would without a temporary directory of the worker's own."""
+    if "TORCHINDUCTOR_CACHE_DIR" in os.environ and not isolated:
+        return {}
+    try:
+        user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
+    except (KeyError, OSError):  # a user without a name
+        user = f"uid_{os.getuid()}"
+    folder = temporary if isolated else Path(tempfile.gettempdir())
+    return {"TORCHINDUCTOR_CACHE_DIR": str(folder / f"torchinductor_{user}")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,22 +14,34 @@ from typing import Final
 from mindgap.execution.frames import Silence
 from mindgap.records.platform import Limits
 
+WAKE_S: Final = 1.0
 ASLEEP: Final = 1e-3
 """Of one core: pollers in the background use less, the slowest download and a process that swaps use more."""
 
 
-def await_message(descriptor: int, group: int, limits: Limits, deadline: float) -> None:
-    """Return when there is something to read; raise `Silence` at the deadline, or when the processes sleep."""
+def await_message(descriptor: int, guardian: int, limits: Limits, deadline: float, gone: Callable[[], bool]) -> bool:
+    """Whether there is something to read; no when the guardian has gone and somebody else holds the pipe.
+
+    Raises `Silence` at the deadline, or when the processes sleep.
+    """
     window = limits.idle_s / 2
     before: float | None = None
+    looked = time.monotonic()
     while True:
         left = deadline - time.monotonic()
-        ready, _, _ = select.select([descriptor], [], [], max(0.0, min(window, left)))
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, min(window, left, WAKE_S)))
         if ready:
-            return
-        if left <= window:
+            return True
+        if gone():
+            return False
+        if left <= min(window, WAKE_S):
             raise Silence(f"no answer within {limits.wall_s:g} s")
-        now = cpu_seconds(lambda process, parent, session: session == group)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(guardian, signal.SIGCONT)  # somebody may have stopped it; it wakes its worker
+        if time.monotonic() - looked < window:
+            continue
+        looked = time.monotonic()
+        now = cpu_seconds(lambda process, parent, session: session == guardian != process)
         if now is not None and before is not None and now - before < ASLEEP * window:
             raise Silence(f"it hangs: no answer, and nothing computed within {limits.idle_s:g} s")
         before = now

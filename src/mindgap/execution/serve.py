@@ -74,6 +74,9 @@ class Server:
             resource.setrlimit(resource.RLIMIT_DATA, (size, size))
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        files = self._limits.files_mb << 20
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (files, files))
         sys.path.extend(path for path in import_paths if path not in sys.path)
         torch.set_num_threads(int(str(spec.options.get("threads", 1))))
         if spec.adapter:

@@ -18,6 +18,9 @@ from mindgap.reduction.simplicity import has_plain_strides
 MOST_LITERALS: Final = 64
 """Elements of a tensor that are written into the script; larger ones go to a file beside it."""
 
+MOST_SPELT: Final = 60
+"""Operators of a program that is written as a person would: each spelling is tried out, which takes its time."""
+
 _NAMES: Final = ("x", "y", "z", "w")
 
 
@@ -40,8 +43,12 @@ class Code:
 
 
 def write_code(witness: Case, as_module: bool, returns_changed: bool, exact: bool = False) -> Code:
-    """The witness as source; `returns_changed` works on copies and returns what was written, as exporters want."""
+    """The witness as source; `returns_changed` works on copies and returns what was written, as exporters want.
+
+    With `exact`, and in a program that nobody reads to its end, operators have their full names.
+    """
     program = witness.graph
+    exact = exact or len(program.nodes) > MOST_SPELT
     shown = _NAMES if len(program.inputs) <= len(_NAMES) else [f"x{i}" for i in range(len(program.inputs))]
     names = {item.id: name for item, name in zip(program.inputs, shown)}
     names |= {constant.id: f"self.c{i}" for i, constant in enumerate(program.constants)}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -24,10 +25,10 @@ from mindgap.records.verdict import Conclusion
 from mindgap.reduction.asking import Asker
 from mindgap.reduction.journal import Journal
 from mindgap.reduction.reducer import Budget, Reduction, reduce
-from mindgap.tracing.capture import capture
+from mindgap.tracing.bisection import shown_alone
 from mindgap.tracing.cause import find_cause
-from mindgap.tracing.examine import Examination, Examiner, Symptom
-from mindgap.tracing.extract import extract, is_access
+from mindgap.tracing.examine import Examination, Examiner, OutOfTime, Symptom
+from mindgap.tracing.extract import computing_first, is_access
 from mindgap.tracing.ladder import climb
 from mindgap.tracing.trace import Trace, trace
 from mindgap.verdicts.unspecified import RULES
@@ -37,6 +38,9 @@ PROOF_RUNS: Final = 5
 """How often the smallest witness runs in the fresh process."""
 ISSUE: Final = "issue.md"
 DONE: Final = "done"
+ENDS: Final = {"confirm": 1.0, "trace": 0.6, "reduce": 0.8, "prove": 0.88, "cause": 0.94, "reproducer": 1.0}
+"""When each stage ends at the latest, in parts of the budget: whatever takes long, something is left to prove it and
+to write it down."""
 
 Progress = Callable[[str, str], None]
 """Told who is doing what; at last DONE."""
@@ -44,6 +48,10 @@ Progress = Callable[[str, str], None]
 
 class NothingToExplain(UsageError):
     """The platform does not differ, or not by more than rounding or unspecified behaviour explains."""
+
+
+class OutOfBudget(UsageError):
+    """Not even the difference could be confirmed in time."""
 
 
 def explain_case(
@@ -57,53 +65,60 @@ def explain_case(
     tell: Progress = lambda who, what: None,
     baseline: PlatformSpec | None = None,
     judge: PlatformSpec = HOST,
-    trace_s: float = math.inf,
 ) -> Explanation:
     """Why a case gives another result on one platform; repro.py, issue.md and their data go to a folder.
 
-    After `trace_s` no search for operators that are wrong only together begins.
+    The budget holds for all of it: a stage that it ends gives the best that it has so far.
     """
-    clock = _Clock(tell)
-    version = _version(pool, spec)
     examiner = Examiner(pool, baseline or resolve("eager", config), spec, judge)
+    clock = _Clock(tell, examiner, budget.seconds)
+    version = _version(pool, spec)
     made_with = versions([spec])
     folder.mkdir(parents=True, exist_ok=True)
 
-    clock.enter("confirm", spec.name)
-    whole, symptom = confirm(examiner, witness)
+    with clock.stage("confirm", spec.name):
+        whole, symptom = confirm(examiner, witness)
 
-    clock.enter("trace", spec.name)
-    path = trace(examiner, witness, symptom, lambda what: tell("trace", what), time.monotonic() + trace_s)
+    with clock.stage("trace", spec.name):
+        path = trace(examiner, witness, symptom, lambda what: tell("trace", what))
 
-    clock.enter("reduce", spec.name)
-    start, symptom = begin(examiner, witness, path, symptom)
-    journal = Journal(folder / JOURNAL, f"{start.key} {spec.name} {version} torch {made_with['torch']}")
-    asker = Asker(examiner, symptom, journal)
-    reduction = reduce(start, asker, asker.values, budget, tell=lambda what: tell("reduce", what))
+    with clock.stage("reduce", spec.name):
+        start, seen = begin(examiner, witness, path, whole, symptom)
+        journal = Journal(folder / JOURNAL, f"{start.key} {spec.name} {version} torch {made_with['torch']}")
+        asker = Asker(examiner, seen.symptom or symptom, journal)
+        allowed = replace(budget, seconds=examiner.until - time.monotonic())
+        reduction = reduce(start, asker, asker.values, allowed, tell=lambda what: tell("reduce", what))
 
-    clock.enter("prove", "in a fresh process")
-    examiner.fresh()
-    proof = examiner.examine(reduction.witness, runs=PROOF_RUNS)
-    survived = proof.symptom is not None and asker.symptom.fits(proof.symptom)
+    proof, survived = asker.seen or seen, False
+    with clock.stage("prove", "in a fresh process"):
+        examiner.fresh()
+        proof = examiner.examine(reduction.witness, runs=PROOF_RUNS)
+        survived = proof.symptom is not None and asker.symptom.fits(proof.symptom)
 
-    clock.enter("cause", "experiments")
-    layer = climb(examiner, reduction.witness, proof, lambda other: resolve(other, config)) if survived else None
-    cause = find_cause(examiner, reduction.witness, proof, asker.symptom, layer)
+    with clock.stage("cause", "experiments"):
+        layer = climb(examiner, reduction.witness, proof, lambda other: resolve(other, config)) if survived else None
+        cause = find_cause(examiner, reduction.witness, proof, asker.symptom, layer)
 
-    clock.enter("reproducer", "repro.py in a fresh process")
-    script = write_reproducer(folder, reduction.witness, proof, spec, made_with)
-    write_whole(folder / ISSUE, issue_text(spec, version, reduction.witness, proof, cause, script, made_with))
+    with clock.stage("reproducer", "repro.py in a fresh process"):
+        script = write_reproducer(folder, reduction.witness, proof, spec, made_with, examiner.until)
+        write_whole(folder / ISSUE, issue_text(spec, version, reduction.witness, proof, cause, script, made_with))
     shown = Script(script.path.name, script.reproduces, script.said)
-    seconds = clock.close()
     return Explanation(
         name, spec.name, version, whole.verdict, path.steps, _culprits(path, reduction), not path.culprits, path.note,
-        cause, layer, _proof(proof, reduction, survived), shown, made_with, seconds, examiner.trials, path.plain_runs,
+        cause, layer, _proof(proof, reduction, survived), shown, made_with, clock.seconds, examiner.trials,
+        path.plain_runs, tuple(name for name in clock.cut_short if name != "trace" or not path.finished),
     )  # fmt: skip
 
 
 def confirm(examiner: Examiner, witness: Case) -> tuple[Examination, Symptom]:
     """The difference as it is today; raises when there is none, with what there is instead."""
-    found = examiner.examine(witness, runs=2)
+    try:
+        found = examiner.examine(witness, runs=2)
+    except OutOfTime as error:
+        raise OutOfBudget(
+            f"the budget was spent before {examiner.platform.name} and eager had run it once",
+            hint="give it more time: --budget SECONDS",
+        ) from error
     verdict, platform = found.verdict, examiner.platform.name
     if verdict.conclusion is Conclusion.UNSTABLE:
         raise UsageError(
@@ -129,22 +144,26 @@ def confirm(examiner: Examiner, witness: Case) -> tuple[Examination, Symptom]:
     return found, symptom
 
 
-def begin(examiner: Examiner, witness: Case, path: Trace, symptom: Symptom) -> tuple[Case, Symptom]:
-    """Where to begin reducing: the first operator that is wrong alone, or neighbours together, or the whole program."""
+def begin(
+    examiner: Examiner, witness: Case, path: Trace, whole: Examination, symptom: Symptom
+) -> tuple[Case, Examination]:
+    """Where to begin reducing, and what it shows: the first operator that is wrong alone, or neighbours together, or
+    the whole program."""
     if len(path.steps) == 1:
-        return witness, symptom
+        return witness, whole
     for part in [path.parts[culprit] for culprit in path.culprits[:3]] or filter(None, [path.together]):
-        (values,) = capture(lambda shown: examiner.run(examiner.baseline, shown), witness, [part])
-        alone = extract(witness, part, values)
-        found = examiner.shows(alone, symptom, exactly=False)
-        if found is not None and found.symptom is not None:
-            return alone, found.symptom
-    return witness, symptom
+        with contextlib.suppress(OutOfTime):
+            found = shown_alone(examiner, witness, symptom, part)
+            if found is not None:
+                return found
+    return witness, whole
 
 
 def _culprits(path: Trace, reduction: Reduction) -> tuple[int, ...]:
     """The operators that are wrong alone; where none is, those that are left when nothing more can be cut."""
-    return path.culprits or tuple(node.id for node in reduction.witness.graph.nodes if not is_access(node))
+    left = [node.id for node in computing_first(reduction.witness.graph)]
+    within = set(path.together) & set(left)  # a part that was found, if there was no time to go on from there
+    return path.culprits or tuple(identity for identity in left if not within or identity in within)
 
 
 def _proof(proof: Examination, reduction: Reduction, survived: bool) -> Proof:
@@ -174,21 +193,24 @@ def _version(pool: Pool, spec: PlatformSpec) -> str:
 
 
 class _Clock:
-    """Time by stage, told as it passes."""
+    """Time by stage, told as it passes; a stage that comes to its end by the budget is cut short."""
 
-    def __init__(self, tell: Progress) -> None:
+    def __init__(self, tell: Progress, examiner: Examiner, budget_s: float) -> None:
+        self.seconds: dict[str, float] = {}
+        self.cut_short: list[str] = []
         self._tell = tell
-        self._seconds: dict[str, float] = {}
-        self._stage = ""
-        self._start = time.perf_counter()
+        self._examiner = examiner
+        self._budget_s = budget_s
+        self._start = time.monotonic()
 
-    def enter(self, stage: str, what: str) -> None:
-        self.close()
-        self._stage, self._start = stage, time.perf_counter()
-        self._tell(stage, what)
-
-    def close(self) -> dict[str, float]:
-        if self._stage:
-            self._seconds[self._stage] = round(time.perf_counter() - self._start, 3)
-            self._tell(self._stage, DONE)
-        return self._seconds
+    @contextlib.contextmanager
+    def stage(self, name: str, what: str) -> Iterator[None]:
+        entered = time.monotonic()
+        self._examiner.until = self._start + ENDS[name] * self._budget_s
+        self._tell(name, what)
+        with contextlib.suppress(OutOfTime):
+            yield
+        if time.monotonic() > self._examiner.until:
+            self.cut_short.append(name)
+        self.seconds[name] = round(time.monotonic() - entered, 3)
+        self._tell(name, DONE)

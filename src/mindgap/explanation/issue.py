@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
-from mindgap.explanation.code import write_code
+from mindgap.explanation.code import Code, write_code
+from mindgap.explanation.markdown import inline, inside_fence
 from mindgap.explanation.reproducer import Reproducer
 from mindgap.platforms.base import Platform
 from mindgap.platforms.registry import adapter_class
 from mindgap.program.case import Case
-from mindgap.records.explanation import Cause
+from mindgap.records.explanation import Cause, named
 from mindgap.records.platform import PlatformSpec
 from mindgap.tracing.examine import Examination
-from mindgap.tracing.extract import is_access
+from mindgap.tracing.extract import computing_first
+
+MOST_CODE: Final = 3000
+"""Characters of a program that somebody reads in an issue; a longer one is in the script."""
+MOST_SAID: Final = 1200
+MOST_LINE: Final = 160
+MOST_LINES: Final = 12
 
 
 def issue_text(
@@ -24,27 +33,34 @@ def issue_text(
     reproducer: Reproducer,
     versions: Mapping[str, str],
 ) -> str:
-    """Title, what happens, what should happen, the float64 evidence, the script and the versions."""
-    operators = [node.op.split(".")[1] for node in case.graph.nodes if not is_access(node)]
+    """Title, what happens, what should happen, the float64 evidence, the script and the versions; under 8 KB.
+
+    A program that is too long to read is left to the script.
+    """
+    operators = [node.op.split(".")[1] for node in computing_first(case.graph)]
     packages = (adapter_class(spec) or Platform).reproducer(spec).packages
     code = write_code(case, as_module=False, returns_changed=False)
     seen = [name for name in ("torch", *packages, "python", "system") if name in versions]
+    proof, cause = _as_text(proof, cause)
+    code, reproducer = _fenced(code, reproducer)
     remark = f" {cause.remark}." if cause.remark else ""
+    shown = "\n".join([code.function, "", *(f"{name} = {text}" for name, text in zip(code.names, code.inputs))])
+    if len(shown) > MOST_CODE:
+        shown = f"# {len(operators)} operators, too long to read here: see the attached script."
+    evidence = [*_evidence(proof), *cause.evidence]
     lines = [
         f"# {spec.name}: {_title(proof, operators)}",
         "",
         "## What happens",
         "",
-        f"{proof.verdict.sentence}.{remark}",
+        _cut(f"{proof.verdict.sentence}.{remark}", MOST_SAID),
         "",
         "```python",
-        code.function,
-        "",
-        *(f"{name} = {text}" for name, text in zip(code.names, code.inputs)),
+        shown,
         "```",
         "",
         "```",
-        reproducer.said,
+        reproducer.said[-MOST_SAID:],
         "```",
         "",
         "## What should happen",
@@ -53,7 +69,7 @@ def issue_text(
         "",
         "## Evidence",
         "",
-        *(f"- {line}" for line in (*_evidence(proof), *cause.evidence)),
+        *(f"- {_cut(line, MOST_LINE)}" for line in evidence[:MOST_LINES]),
         "",
         "## To reproduce",
         "",
@@ -68,12 +84,16 @@ def issue_text(
     return "\n".join(lines)
 
 
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
+
+
 def _needs(packages: Sequence[str]) -> str:
     return "torch, the runtime and mindgap" if "mindgap" in packages else "only torch and the runtime"
 
 
 def _title(proof: Examination, operators: list[str]) -> str:
-    what = " + ".join(dict.fromkeys(operators)) or "the program"
+    what = named(operators) or "the program"
     if not proof.candidate.ok:
         return f"{what}: {proof.candidate.status.value} at {proof.candidate.stage.value}"
     if not proof.eager.ok:
@@ -87,7 +107,7 @@ def _expectation(proof: Examination) -> str:
     if not proof.candidate.ok:
         return "It should run: torch eager does, and returns a result."
     if not proof.eager.ok:
-        return f"It should be refused, as torch does: {proof.eager.message.splitlines()[0]}"
+        return _cut(f"It should be refused, as torch does: {proof.eager.message.splitlines()[0]}", MOST_SAID)
     return "The result of torch eager on the CPU, up to rounding."
 
 
@@ -102,3 +122,17 @@ def _evidence(proof: Examination) -> list[str]:
 
 def _times(ratio: float) -> str:
     return f"{ratio:.3g} times" if ratio != float("inf") else "infinitely many times"
+
+
+def _as_text(proof: Examination, cause: Cause) -> tuple[Examination, Cause]:
+    """With what models and runtimes said as plain text: names and messages of a file may look like markup."""
+    verdict = replace(proof.verdict, sentence=inline(proof.verdict.sentence))
+    first = inline(next(iter(proof.eager.message.splitlines()), ""))
+    told = replace(proof, verdict=verdict, eager=replace(proof.eager, message=first))
+    return told, replace(cause, remark=inline(cause.remark), evidence=tuple(map(inline, cause.evidence)))
+
+
+def _fenced(code: Code, reproducer: Reproducer) -> tuple[Code, Reproducer]:
+    """With code and output that cannot end the block that they stand in."""
+    function = inside_fence(code.function)
+    return replace(code, function=function), replace(reproducer, said=inside_fence(reproducer.said))

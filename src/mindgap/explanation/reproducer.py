@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,10 @@ from mindgap.records.platform import PlatformSpec
 from mindgap.tracing.examine import Examination
 
 SCRIPT: Final = "repro.py"
+TIMEOUT_S: Final = 300.0
+NOT_RUN: Final = "not run: the budget was spent"
+LONGEST_OUTPUT: Final = 2000
+"""Characters of what it prints that a report shows."""
 _QUIET: Final = ("PYTHONPATH", "PYTHONSTARTUP")
 
 
@@ -40,15 +46,21 @@ def write_reproducer(
     found: Examination,
     spec: PlatformSpec,
     versions: Mapping[str, str],
-    timeout_s: float = 300.0,
+    until: float = math.inf,
 ) -> Reproducer:
-    """Write the script, run it, and fall back to exact operator names when the readable form shows nothing."""
+    """Write the script, run it, and fall back to exact operator names when the readable form shows nothing.
+
+    After `until` on the monotonic clock the script that was written last stays, run or not.
+    """
     result = None
     for exact in (False, True):
+        left = min(TIMEOUT_S, until - time.monotonic())
+        if result is not None and left <= 0:
+            break
         script = write_script(witness, found, spec, versions, exact)
         if result is not None and script.text == result.text:
             break
-        result = _tried(folder, script, timeout_s)
+        result = _tried(folder, script, left)
         if result.reproduces:
             break
     assert result is not None
@@ -64,6 +76,8 @@ def _tried(folder: Path, script: Script, timeout_s: float) -> Reproducer:
         torch.save(script.code.data, content)
         write_whole(data, content.getvalue())
     write_whole(path, script.text)
+    if timeout_s <= 0:
+        return Reproducer(path, script.text, False, NOT_RUN)
     environment = {key: value for key, value in os.environ.items() if key not in _QUIET}
     try:
         done = subprocess.run(
@@ -76,7 +90,22 @@ def _tried(folder: Path, script: Script, timeout_s: float) -> Reproducer:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Reproducer(path, script.text, False, f"no answer within {timeout_s:g} s")
+        return Reproducer(path, script.text, False, f"no answer within {timeout_s:.0f} s")
     said = done.stdout.strip() or done.stderr.strip()
     shown = done.returncode == 1 and "DIFFERS" in done.stdout
-    return Reproducer(path, script.text, shown, said[-2000:] if shown else (done.stdout + done.stderr)[-2000:])
+    return Reproducer(path, script.text, shown, shortened(said if shown else done.stdout + done.stderr))
+
+
+def shortened(text: str) -> str:
+    """Output that fits into a report: its beginning and its last line, never a part of a line."""
+    lines = text.strip().splitlines()
+    room = LONGEST_OUTPUT - len(lines[-1]) if lines else 0
+    kept: list[str] = []
+    for line in lines[:-1]:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    left_out = len(lines) - 1 - len(kept)
+    middle = [f"... {left_out} more lines"] if left_out > 0 else []
+    return "\n".join([*kept, *middle, *lines[-1:]])

@@ -77,6 +77,8 @@ def _imports(code: Code, spec: PlatformSpec, platform: str, values: bool) -> str
     if " F." in used or "(F." in used:
         lines.append("import torch.nn.functional as F")
     lines += ["", "torch.set_num_threads(1)", "torch.set_grad_enabled(False)"]
+    if values:
+        lines.append("torch.set_printoptions(threshold=64, edgeitems=1)")
     if code.data:
         lines.append(f'DATA = torch.load(pathlib.Path(__file__).with_name("{DATA_FILE}"), weights_only=True)')
     return "\n".join(lines)
@@ -158,6 +160,7 @@ def _main(elsewhere: bool) -> str:
         "    except Exception as error:  # not every operator has a float64 kernel",
         "        exact = [str(error)] * len(expected)",
         "    differing = abs(len(expected) - len(actual))",
+        "    torch.set_printoptions(threshold=64)  # a larger tensor is shown by its corners",
         "    for e, a, x in zip(expected, actual, exact):",
         '        print("eager    ", e)',
         '        print("platform ", a)',

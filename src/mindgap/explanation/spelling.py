@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch.nn import functional as F
 
+from mindgap.errors import CorruptProgram
 from mindgap.program import ops
 from mindgap.program.build import build
 from mindgap.program.graph import Node, NodeMeta, Ref, leaves, map_leaves, references
@@ -104,7 +105,14 @@ def _arguments(node: Node, names: Mapping[int, str], by_name: bool) -> str:
                 kept.append(f"{argument.name}={shown[place]}")
         shown = kept
     named = {key: value for key, value in node.kwargs.items() if not _is_default(schema, key, value)}
-    return ", ".join([*shown, *(f"{key}={literal(value, names)}" for key, value in named.items())])
+    return ", ".join([*shown, *(f"{_keyword(key)}={literal(value, names)}" for key, value in named.items())])
+
+
+def _keyword(name: str) -> str:
+    """The name of an argument in source text; programs come from files, so nothing but a name gets there."""
+    if not name.isidentifier():
+        raise CorruptProgram(f"an argument is called {name[:40]!r}")
+    return name
 
 
 def _rest(node: Node, names: Mapping[int, str], by_name: bool) -> str:
@@ -142,8 +150,8 @@ def _means(text: str, node: Node, names: Mapping[int, str], metas: Mapping[int, 
 
 
 def _compiled(text: str, scope: dict[str, Any]) -> Any:
-    """The spelling as a function; it is made of operator names and literals only."""
-    return eval(text, scope)
+    """The spelling as a function; it is made of operator names, names of arguments and literals only."""
+    return eval(text, {**scope, "__builtins__": {"float": float}})
 
 
 def _exported(function: Any, metas: Sequence[TensorMeta]) -> list[Node]:

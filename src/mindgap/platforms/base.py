@@ -81,6 +81,8 @@ class Prepared(ABC):
 
     ran: Ran
     note: str = ""
+    not_compared: tuple[str, ...] = ()
+    """What the last run returned besides tensors and numbers."""
 
     @abstractmethod
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
@@ -107,6 +109,8 @@ class Platform(ABC):
     """Whether it can run the user's own module; other runtimes need the exported program."""
     compares_with_eager_of_its_device: ClassVar[bool] = False
     """Whether it is torch.compile: then it is also compared with eager on the device that it compiles for."""
+    in_crowds: ClassVar[Mapping[str, object]] = {}
+    """Options that make it cheaper for many programs; whatever they show is confirmed without them."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Distributions whose versions are reported with every result."""
     message_rules: ClassVar[MessageRules] = NO_RULES
@@ -169,7 +173,7 @@ def status_of(error: Exception, stage: Stage) -> Status:
     """The status of an exception, from its type, its words and the stage it came from."""
     if isinstance(error, StageFailure):
         return error.status
-    words = f"{type(error).__name__}: {error}".lower()
+    words = f"{type(error).__name__}: {error}".lower().replace("unsupported operand", "")  # Python's own words
     if isinstance(error, MemoryError) or any(word in words for word in _MEMORY_WORDS):
         return Status.OOM
     if isinstance(error, NotImplementedError) or any(word in words for word in _UNSUPPORTED_WORDS):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from mindgap.errors import BadConfig
+from mindgap.errors import BadConfig, Untrusted
+from mindgap.platforms.config_file import FILE_NAME, find_config
 from mindgap.platforms.names import RUNTIME, Name, parse_name
 from mindgap.platforms.registry import built_in, runtimes, spec_of
+from mindgap.platforms.trust import code_in, forget, is_trusted, trust
+from mindgap.reading.files import parse_toml, read_file
+from mindgap.reading.limits import TEXT_BYTES
 from mindgap.records.platform import Limits, PlatformSpec
 
-FILE_NAME: Final = "mindgap.toml"
 _LIMITS: Final = tuple(limit.name for limit in fields(Limits))
 _KEYS: Final = ("runtime", "adapter", "device", "profile", "python", "env", "options", "summary", "install", *_LIMITS)
 _EXAMPLE: Final = '[platform.torch29]  runtime = "eager"  python = "/opt/torch29/bin/python"'
@@ -32,11 +35,37 @@ class Config:
 
 
 def load_config(path: Path | str | None = None) -> Config:
-    """The configuration in a file; without a path, `./mindgap.toml` if it exists."""
-    if path is None and not Path(FILE_NAME).exists():
+    """The configuration in a file; without a path, `./mindgap.toml` if it exists and may be used.
+
+    Naming a file is consent. One that is found must be confirmed once where it would run programs: `mindgap trust`.
+    """
+    file = find_config(path)
+    if file is None:
         return Config()
-    file = Path(FILE_NAME if path is None else path)
-    return _Reader(file).read()
+    reader = _Reader(file)
+    code = reader.code() if path is None else []
+    if code and not is_trusted(file, reader.content):
+        more = f"; and {len(code) - 3} more" if len(code) > 3 else ""
+        raise Untrusted(
+            f"{FILE_NAME} was found here and would run programs that you have not confirmed",
+            where=str(file.absolute()),
+            cause="; ".join(code[:3]) + more,
+            hint=f"read it, then run mindgap trust; or name it: --config {FILE_NAME}",
+        )
+    return reader.read()
+
+
+def trust_config(path: Path) -> list[str]:
+    """Confirm a file as it is now; what it may execute from now on."""
+    reader = _Reader(path)
+    reader.read()
+    trust(path, reader.content)
+    return reader.code()
+
+
+def forget_config(path: Path) -> bool:
+    """Take the confirmation of a file back; whether there was one."""
+    return forget(path, _Reader(path).content)
 
 
 @dataclass(frozen=True)
@@ -45,25 +74,23 @@ class _Reader:
 
     file: Path
 
+    @cached_property
+    def content(self) -> bytes:
+        """Read once: what is confirmed is what is used."""
+        return read_file(self.file, TEXT_BYTES, BadConfig)
+
     def read(self) -> Config:
-        content = self.parse()
+        content = parse_toml(self.content, self.file, BadConfig)
         self.check_keys(content, ("platform", "defaults"), "")
         limits = self.limits(self.table(content.get("defaults", {}), "defaults", _LIMITS), "defaults", Limits())
         declared = self.table(content.get("platform", {}), "platform", None)
         platforms = {name: self.platform(name, body, limits) for name, body in declared.items()}
         return Config(platforms, limits, self.file)
 
-    def parse(self) -> dict[str, Any]:
-        if sys.version_info >= (3, 11):
-            import tomllib
-        else:
-            import tomli as tomllib
-        try:
-            return tomllib.loads(self.file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise self.mistake("the configuration cannot be read", None, error.strerror or str(error)) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise self.mistake("the configuration is not valid TOML", None, str(error)) from error
+    def code(self) -> list[str]:
+        """What the file would execute."""
+        platforms = parse_toml(self.content, self.file, BadConfig).get("platform")
+        return code_in(platforms) if isinstance(platforms, dict) else []
 
     def platform(self, name: str, body: Any, defaults: Limits) -> PlatformSpec:
         key = f"platform.{name}"
@@ -141,7 +168,7 @@ class _Reader:
 
     def limits(self, table: Mapping[str, Any], key: str, defaults: Limits) -> Limits:
         for name, value in table.items():
-            whole = name == "memory_mb"
+            whole = name.endswith("_mb")
             if not _is_positive(value) or (whole and not isinstance(value, int)):
                 allowed = "a whole number of megabytes" if whole else "a number of seconds"
                 raise self.mistake(f"{name} is {value!r}", f"{key}.{name}", f"allowed: {allowed} above 0")

@@ -15,7 +15,8 @@ import torch
 from torch.export import ExportedProgram
 
 from mindgap.platforms.base import Prepared, StageClock, StageFailure
-from mindgap.program.build import Numbers, number
+from mindgap.platforms.lowering import Lowering
+from mindgap.program.build import LITERALS, literal_tensor
 from mindgap.program.case import Case
 from mindgap.program.convert import returned, to_exported
 from mindgap.program.graph import Program, Ref
@@ -44,12 +45,25 @@ class Export:
     """Fake tensors with the shape and element type of each result."""
 
 
-def export(case: Case, clock: StageClock) -> Export:
-    """The case's program as torch.export makes it from scratch: runtimes may change what they are given."""
+LOWERING: Final = "lowering"
+REMEMBERED: Final = "remembered"
+LOWERING_MEANS: Final = (
+    "stock (the default): torch exports and decomposes each program; remembered: from calls decomposed before, for "
+    "many programs that resemble each other"
+)
+"""An option of every runtime that reads exported programs."""
+
+
+def export(case: Case, clock: StageClock, lowering: Lowering | None = None) -> Export:
+    """The case's program as torch.export makes it from scratch: runtimes may change what they are given.
+
+    With `lowering`, the program is decomposed already, wherever it can be put together from what was learned.
+    """
     with clock(Stage.EXPORT), quiet():
         if case.program is None:
             raise StageFailure(Status.UNSUPPORTED, "the model could not be exported")
-        exported = to_exported(case.program, case.constants, [item.tensor for item in case.inputs.tensors])
+        lowered = lowering.lowered(case.program, case.constants) if lowering is not None else None
+        exported = lowered or to_exported(case.program, case.constants, case.tensors)
         returned = next(node for node in exported.graph.nodes if node.op == "output").args[0]
         return Export(
             case.program,
@@ -84,8 +98,8 @@ class ExportedRun(Prepared):
         for name, value in program.output_leaves():
             if isinstance(value, Ref):
                 outputs.append(_named(name, values[names[name]]))
-            elif isinstance(value, Numbers):
-                outputs.append(NamedTensor(name, number(value)))
+            elif isinstance(value, LITERALS):
+                outputs.append(NamedTensor(name, literal_tensor(value)))
         for item, before, known in zip(program.inputs, given, self._case.inputs.tensors):
             after = values[names[f"input:{item.name}"]] if f"input:{item.name}" in names else before
             if not same_bits(before, after):

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import functools
 import re
+import sysconfig
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+import torch
 
 LIMIT: Final = 300
 """Characters of a message: what a table cell or a JUnit line can still show."""
@@ -40,6 +45,9 @@ class MessageRules:
 
 NO_RULES: Final = MessageRules()
 
+_TORCH_AND_MINDGAP: Final = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+_STANDARD_LIBRARY: Final = sysconfig.get_path("stdlib")
+
 _REWRITES: Final = (
     (r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07?|[\x00-\x1f\x7f]", ""),  # colours
     (r"(?<![\w.:/])(?:/|[A-Za-z]:\\)(?:[\w.+@~-]+[/\\])+(?=[\w.+@~-])", ""),  # directories
@@ -65,6 +73,22 @@ def first_cause(error: BaseException, rules: MessageRules = NO_RULES) -> str:
     line = next(hits, lines[0])
     text = line if " " in line else f"{type(cause).__name__}: {line}"  # KeyError: 'x'
     return text if len(text) <= LIMIT else text[: LIMIT - 1].rstrip() + "…"
+
+
+def line_of(error: BaseException) -> str:
+    """The innermost line of the model's own code in a traceback: not of torch, of mindgap or of Python itself."""
+    frames = traceback.extract_tb(innermost(error).__traceback__)
+    own = [frame for frame in frames if _is_of_a_model(frame.filename)]
+    if not own:
+        return ""
+    last = own[-1]
+    return f"{Path(last.filename).name}:{last.lineno} in {last.name}"
+
+
+def _is_of_a_model(filename: str) -> bool:
+    if filename.startswith(("<", *_TORCH_AND_MINDGAP)):
+        return False
+    return "site-packages" in filename or not filename.startswith(_STANDARD_LIBRARY)
 
 
 def innermost(error: BaseException) -> BaseException:

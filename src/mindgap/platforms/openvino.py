@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from types import ModuleType
 from typing import Any, ClassVar, Final
@@ -9,7 +10,18 @@ from typing import Any, ClassVar, Final
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
-from mindgap.platforms.exported import ExportedRun, by_placeholder, export, from_bits, quiet, to_numpy
+from mindgap.platforms.exported import (
+    LOWERING,
+    LOWERING_MEANS,
+    REMEMBERED,
+    ExportedRun,
+    by_placeholder,
+    export,
+    from_bits,
+    quiet,
+    to_numpy,
+)
+from mindgap.platforms.lowering import Decomposition, Lowering
 from mindgap.platforms.messages import MessageRules
 from mindgap.platforms.probing import guarded, is_two, working
 from mindgap.platforms.reproducer import ReproducerText
@@ -42,12 +54,19 @@ class OpenVino(Platform):
     options: ClassVar = {
         "precision": "the precision of inference: f32 (the default), bf16 or f16",
         "threads": "threads of one inference (1)",
+        LOWERING: LOWERING_MEANS,
     }
+    in_crowds: ClassVar = {LOWERING: REMEMBERED}
     packages = ("openvino",)
     message_rules = TORCH + MessageRules(
         summaries=(
             # An operator that it knows and still could not convert.
             (r"-- (\S+) with a message:\n.*?OpConversionFailure:\n(?:\[[^\]]*\] )?([^\n]+)", r"\1: \2"),
+            # The name is that of whatever is returned twice: without it, one cause has one message.
+            (
+                r"Tensor name is not a number: ",
+                "it cannot return a value twice, not even a copy of it as well (Tensor name is not a number)",
+            ),
         ),
         rewrites=((r"^--+ ", ""),),
         noise=(r"Exception from src/", r"Check '"),
@@ -67,7 +86,8 @@ class OpenVino(Platform):
         return guarded(ask)
 
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
-        exported = export(case, clock)
+        remembered = self.spec.options.get(LOWERING) == REMEMBERED
+        exported = export(case, clock, lowering() if remembered else None)
         with clock(Stage.CONVERT), quiet():
             openvino = import_quietly()
             model = openvino.convert_model(exported.exported)
@@ -99,6 +119,20 @@ class OpenVino(Platform):
         compiled = core.compile_model(openvino.Model([node], [x], "add"), self.device, properties_of(self.spec))
         (total,) = _run(compiled, [torch.ones(2).to(DTYPES[dtype])])
         return is_two(total, dtype)
+
+
+@functools.cache
+def lowering() -> Lowering:
+    """One for a process: it remembers every call that it has lowered."""
+    from torch.export.decomp_utils import CustomDecompTable
+
+    import_quietly()
+    from openvino.frontend.pytorch.torchdynamo.export_decompositions import ops_to_not_decompose
+
+    table: Any = CustomDecompTable()  # type: ignore[no-untyped-call]
+    for operator in ops_to_not_decompose():
+        table.pop(operator, None)
+    return Lowering(Decomposition(lambda exported: exported.run_decompositions(table), lambda: set(table)))
 
 
 def _device(spec: PlatformSpec) -> str:

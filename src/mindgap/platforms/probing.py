@@ -35,10 +35,12 @@ def probe(pool: Pool, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
     found: dict[str, Probe] = {}
     groups: dict[str, list[PlatformSpec]] = {}
     for spec in specs:
-        groups.setdefault(repr((spec.python, sorted(spec.env.items()))), []).append(spec)
+        own = spec.name if spec.is_foreign else ""  # only its own worker finds the user's modules
+        groups.setdefault(repr((own, spec.python, sorted(spec.env.items()))), []).append(spec)
     for key, members in groups.items():
         first = members[0]
-        found |= _together(pool, replace(HOST, name=f"probe {key}", python=first.python, env=first.env), members)
+        host = first if first.is_foreign else HOST
+        found |= _together(pool, replace(host, name=f"probe {key}", python=first.python, env=first.env), members)
     return found
 
 

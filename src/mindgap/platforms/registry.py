@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
@@ -13,20 +12,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import mindgap.platforms
-from mindgap.errors import BadConfig, UnknownPlatform
+from mindgap.errors import BadConfig
 from mindgap.platforms.base import Platform
 from mindgap.platforms.messages import first_cause
 from mindgap.platforms.names import Name, parse_name
+from mindgap.platforms.spelling import ENTRY_POINTS, Spelled, unknown_platform
 from mindgap.records.platform import PlatformSpec
 
 if TYPE_CHECKING:
     from mindgap.platforms.config import Config
-
-ENTRY_POINTS: Final = "mindgap.platforms"
-"""The entry-point group under which other packages offer platforms."""
 
 
 def catalogue(config: Config | None = None) -> list[PlatformSpec]:
@@ -46,7 +43,8 @@ def resolve(name: str, config: Config | None = None) -> PlatformSpec:
         return _with_interpreter(config.platforms[name], config)
     spec = built_in(name)
     if spec is None:
-        raise _unknown(name, [known.name for known in catalogue(config)])
+        offered = {key: Spelled(tuple(cls.profiles), tuple(cls.devices)) for key, cls in runtimes().items()}
+        raise unknown_platform(name, [known.name for known in catalogue(config)], offered)
     return spec if config is None else replace(spec, limits=config.limits)
 
 
@@ -142,22 +140,6 @@ def _entry_points() -> tuple[tuple[type[Platform], ...], tuple[PlatformSpec, ...
         elif hasattr(cls, "runtime"):
             found.append(cls)
     return tuple(found), tuple(broken)
-
-
-def _unknown(name: str, known: list[str]) -> UnknownPlatform:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    cause = [f"the nearest: {', '.join(near)}"] if near else []
-    parsed = parse_name(name)
-    cls = runtimes().get(parsed.runtime) if parsed else None
-    if parsed is not None and cls is not None:
-        unknown_device = parsed.device_kind is not None and parsed.device_kind not in cls.devices
-        what, offered = ("devices", cls.devices) if unknown_device else ("profiles", cls.profiles)
-        cause.append(
-            f"{cls.runtime} has the {what} {', '.join(offered)}" if offered else f"{cls.runtime} has no {what}"
-        )
-    return UnknownPlatform(
-        f"no platform is named {name!r}", cause="; ".join(cause) or None, hint="mindgap platforms lists every name"
-    )
 
 
 def _with_interpreter(spec: PlatformSpec, config: Config) -> PlatformSpec:

@@ -12,18 +12,20 @@ from typing import Any
 
 import torch
 
-from mindgap.errors import MindgapError, NoSpace
+from mindgap.errors import FilesLost, MindgapError, NoSpace
 from mindgap.execution import arena
 from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel, with_state
-from mindgap.execution.pool import KILLED_TRIES, Pool
+from mindgap.execution.pool import Pool, TaskFailed
 from mindgap.execution.process import Death
 from mindgap.execution.tasks import Worker, find, stream_task
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, threads_of
+from mindgap.platforms.messages import innermost, line_of
+from mindgap.program.build import without_buffers
 from mindgap.program.case import Case
 from mindgap.records.memory import collect_seldom
-from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.outcome import Outcome, Stage, Status, StoredTensor
 from mindgap.records.platform import PlatformSpec
-from mindgap.records.tensors import NamedTensor, same_outputs
+from mindgap.records.tensors import DTYPES, NamedTensor, same_outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +76,32 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
     clock = StageClock(worker.reach)
     try:
         case, fallback = _opened(platform, parcel, worker.keep(Constants), program_only, clock)
-        prepared = platform.prepare(case, clock)
+        prepared = _prepared(platform, case, clock)
         outputs = one_run(prepared, case, clock)
         stable = None
         for _ in range(runs - 1):
             stable = (stable is not False) and same_outputs(outputs, one_run(prepared, case, clock))
         stored = arena.store(file, outputs)
-    except NoSpace:
+    except (NoSpace, FilesLost):
         raise
     except Exception as error:
         sys.stderr.write(traceback.format_exc())  # the whole story goes to the log
         message = str(error) if isinstance(error, MindgapError) else platform.message_of(error)
-        status = platform.status_of(error, clock.current)
-        return Outcome(platform.spec.name, status, clock.current, message, seconds=clock.seconds)
+        return Outcome(
+            platform.spec.name,
+            platform.status_of(error, clock.current),
+            clock.current,
+            message,
+            exception=type(innermost(error)).__name__ if not isinstance(error, StageFailure) else "",
+            where=line_of(error),
+            seconds=clock.seconds,
+        )
     return Outcome(
         platform.spec.name,
         Status.OK,
         Stage.RUN,
         ran=prepared.ran,
+        not_compared=tuple(prepared.not_compared),
         note="; ".join(filter(None, [fallback, prepared.note])),
         stable=stable,
         seconds=clock.seconds,
@@ -115,12 +125,35 @@ def _opened(
                 return replace(case, model=model), ""
             except Exception as error:
                 if case.program is None:
-                    raise
+                    raise StageFailure(Status.UNSUPPORTED, _unreachable(case, platform.message_of(error))) from error
                 reason = f"ran the program, because the source cannot be loaded here: {platform.message_of(error)}"
     with clock(Stage.EXPORT):
         if case.program is None:
-            raise StageFailure(Status.UNSUPPORTED, case.export_failure or "the model was not exported")
+            unreachable = platform.runs_source and case.source is None
+            why = case.export_failure or "the model was not exported"
+            raise StageFailure(Status.UNSUPPORTED, _unreachable(case, "it is local") if unreachable else why)
     return case, reason
+
+
+def _unreachable(case: Case, why: str) -> str:
+    """Why a model that torch could run never reaches a worker."""
+    return (
+        f"a worker can neither import it ({why}) nor run its export ({case.export_failure}): define it in a file, at "
+        "the top level"
+    )
+
+
+def _prepared(platform: Platform, case: Case, clock: StageClock) -> Prepared:
+    """The case on the platform; without the buffers that it changes where the platform cannot return them."""
+    try:
+        return platform.prepare(case, clock)
+    except Exception:
+        shorter, buffers = without_buffers(case.program) if case.program else (None, ())
+        if case.model is not None or shorter is None or not buffers:
+            raise
+        prepared = platform.prepare(replace(case, program=shorter), clock)
+        prepared.not_compared = tuple(f"{name} (not returned)" for name in buffers)
+        return prepared
 
 
 def one_run(prepared: Prepared, case: Case, clock: StageClock) -> list[NamedTensor]:
@@ -144,18 +177,17 @@ def run(
 
     `options` hold for this request only, on top of the platform's own.
     """
-    file = pool.scratch.new_file("outputs")
+    file = pool.scratch.new_file("outputs", spec.worker_name)
     request = RunCases((parcel,), (str(file),), runs, program_only, options or {})
-    found: list[Outcome] = []
-    for _ in range(KILLED_TRIES):
-        death = pool.ask(spec, run_cases, request, on_stage, found.append)
-        if found:
-            return replace(found[0], log_tail="" if found[0].ok else pool.log_tail(spec))
-        if not (isinstance(death, Death) and death.outside) or pool.interrupted:
-            break
-    assert isinstance(death, Death)
-    file.unlink(missing_ok=True)
-    return died(spec.name, death)
+    try:
+        found = pool.ask_one(spec, run_cases, request, on_stage)
+    except TaskFailed as failed:
+        return Outcome(spec.name, Status.ERROR, Stage.LOAD, f"the worker failed: {failed.message}", str(failed))
+    if isinstance(found, Death):
+        file.unlink(missing_ok=True)
+        return died(spec.name, found)
+    found = believed(found, spec, file)
+    return replace(found, log_tail="" if found.ok else pool.log_tail(spec))
 
 
 def run_here(
@@ -168,6 +200,28 @@ def run_here(
         return arena.discarded(arena.opened(outcome))
     finally:
         path.unlink(missing_ok=True)
+
+
+def believed(outcome: Outcome, spec: PlatformSpec, file: Path) -> Outcome:
+    """What a worker says, as long as it speaks of its own platform, its own file and possible tensors."""
+    if outcome.platform != spec.name or outcome.file not in ("", str(file)) or outcome.outputs:
+        return Outcome(spec.name, Status.CRASH, Stage.LOAD, "its answer names a platform or a file that is not its own")
+    if not all(_is_possible(item, spec.limits.memory_mb << 20) for item in outcome.stored):
+        return Outcome(spec.name, Status.CRASH, Stage.LOAD, "its answer describes tensors that cannot be")
+    return outcome
+
+
+def _is_possible(item: StoredTensor, most_bytes: int) -> bool:
+    """Whether there is such a tensor, no larger than the memory of the process that says so."""
+    meta = item.meta
+    if (
+        meta.dtype not in DTYPES
+        or len(meta.shape) != len(meta.stride)
+        or min(item.offset, *meta.shape, *meta.stride, 0) < 0
+    ):
+        return False
+    last = sum((size - 1) * step for size, step in zip(meta.shape, meta.stride) if size)
+    return (1 + last) * DTYPES[meta.dtype].itemsize <= most_bytes
 
 
 def died(platform: str, death: Death) -> Outcome:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,16 @@ from torch.utils import _pytree as pytree
 from mindgap.errors import UnsupportedConstruct
 from mindgap.program import ops
 from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, digest, leaves, references
+from mindgap.program.interpret import written
+from mindgap.program.state import BUFFER
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
 
-Numbers = bool | int | float | complex
+LITERALS = (bool, int, float, complex, str)
+"""Outputs that are no tensors and can be compared all the same."""
+
+_LIFTED = ("lifted_tensor", "_lifted_tensor")
+"""How torch names constants that are written out in the model's code: no module holds them."""
+
 _LITERALS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -36,7 +44,22 @@ def build(exported: ExportedProgram, name: str) -> tuple[Program, dict[str, torc
         nodes=tuple(builder.nodes),
         outputs=builder.outputs_of(exported),
     )
-    return without_unused(program), builder.tensors
+    return without_unused(_with_buffers(program, builder.buffers, builder.replaced)), builder.tensors
+
+
+def _with_buffers(program: Program, buffers: Mapping[int, str], replaced: Mapping[str, Argument]) -> Program:
+    """The program with the buffers that it changes as further outputs."""
+    changed = {buffers[identity]: Ref(identity) for identity in written(program, buffers)} | dict(replaced)
+    if not changed:
+        return program
+    named = {f"{BUFFER}{name}": changed[name] for name in sorted(changed)}
+    return replace(program, outputs={"": program.outputs, **named})  # the names of the others stay as they are
+
+
+def without_buffers(program: Program) -> tuple[Program, tuple[str, ...]]:
+    """The program that returns only what its source model returns, and the names of the buffers that it kept back."""
+    names = tuple(name for name, _ in program.output_leaves() if name.startswith(BUFFER))
+    return (replace(program, outputs=program.outputs[""]) if names else program), names
 
 
 def without_unused(program: Program) -> Program:
@@ -55,6 +78,10 @@ class _Builder:
     values: dict[str, Argument] = field(default_factory=dict)
     """What each placeholder of the graph stands for, by its name."""
     returned: list[Argument] = field(default_factory=list)
+    buffers: dict[int, str] = field(default_factory=dict)
+    """Constants that are buffers or attributes of a module, with their names there."""
+    replaced: dict[str, Argument] = field(default_factory=dict)
+    """Buffers that the model assigns to, with what they hold in the end."""
     next_id: int = 0
 
     def new_id(self) -> int:
@@ -81,7 +108,10 @@ class _Builder:
                 tensor = exported.state_dict.get(target)
                 if tensor is None:
                     tensor = exported.constants[target]
-                self.values[spec.arg.name] = self.add_constant(target, tensor)
+                constant = self.add_constant(target, tensor)
+                self.values[spec.arg.name] = constant
+                if spec.kind is not InputKind.PARAMETER and not target.startswith(_LIFTED):
+                    self.buffers[int(constant)] = target
             else:
                 raise UnsupportedConstruct(f"input {spec.arg} is of kind {spec.kind.name.lower()}")
 
@@ -153,41 +183,99 @@ class _Builder:
     def outputs_of(self, exported: ExportedProgram) -> Argument:
         specs = exported.graph_signature.output_specs
         user = [value for value, spec in zip(self.returned, specs) if spec.kind is OutputKind.USER_OUTPUT]
+        for value, given in zip(self.returned, specs):
+            if given.kind is OutputKind.BUFFER_MUTATION:
+                self.replaced[str(given.target)] = value
         spec = exported.call_spec.out_spec
         return plain(pytree.tree_unflatten(user, spec)) if spec is not None else tuple(user)
 
 
 def plain(structure: Any) -> Any:
-    """Nested containers of any class as plain dicts, lists and tuples."""
-    if isinstance(structure, Mapping):
-        return {key: plain(value) for key, value in structure.items()}
-    if isinstance(structure, Ref | torch.Tensor | str) or structure is None:
+    """What a model returned as plain dicts, lists and tuples: containers, dataclasses and objects of any class.
+
+    Whatever is no tensor and no number becomes text, where it can: torch.export knows nothing else.
+    """
+    return _plain(structure, ())
+
+
+def _plain(structure: Any, around: tuple[int, ...]) -> Any:
+    """`around` are the objects that it lies in: one that holds itself is left as it is."""
+    if isinstance(structure, Enum):
+        return f"{type(structure).__name__}.{structure.name}"
+    if isinstance(structure, torch.dtype | torch.device) or (
+        isinstance(structure, int) and structure.bit_length() > 63
+    ):
+        return str(structure)
+    if isinstance(structure, bytes):
+        return structure.decode("latin-1")
+    if isinstance(structure, Ref | str | type(None)) or id(structure) in around:
         return structure
+    inside = (*around, id(structure))
+    if isinstance(structure, torch.Tensor):
+        return _parts_of(structure)
+    if isinstance(structure, Mapping):
+        return {key: _plain(value, inside) for key, value in structure.items()}
     if isinstance(structure, list):
-        return [plain(value) for value in structure]
+        return [_plain(value, inside) for value in structure]
     if isinstance(structure, tuple):
         names = getattr(structure, "_fields", None)
         if names is not None:
-            return {name: plain(value) for name, value in zip(names, structure)}
-        return tuple(plain(value) for value in structure)
+            return {name: _plain(value, inside) for name, value in zip(names, structure)}
+        return tuple(_plain(value, inside) for value in structure)
     children, spec = pytree.tree_flatten_with_path(structure)
-    if spec.is_leaf():
-        return structure
-    return {pytree.keystr(path).strip("."): plain(value) for path, value in children}
+    if not spec.is_leaf():
+        return {pytree.keystr(path).strip("."): _plain(value, inside) for path, value in children}
+    return _attributes_of(structure, inside)
+
+
+def _parts_of(tensor: torch.Tensor) -> Any:
+    """A sparse, nested or quantised tensor as the plain ones that it is made of; any other as it is."""
+    if tensor.is_nested:
+        return list(tensor.unbind())
+    if tensor.layout is torch.sparse_coo:
+        whole = tensor.detach().coalesce()
+        return {"indices": whole.indices(), "values": whole.values()}
+    if tensor.layout is torch.sparse_csr:
+        return {
+            "crow_indices": tensor.crow_indices(), "col_indices": tensor.col_indices(), "values": tensor.values()
+        }  # fmt: skip
+    if tensor.is_quantized:
+        return {"int_repr": tensor.int_repr(), "dequantized": tensor.dequantize()}
+    return tensor
+
+
+def _attributes_of(value: Any, inside: tuple[int, ...]) -> Any:
+    """An object that holds tensors as a dict of its public attributes; any other as it is."""
+    if isinstance(value, type | torch.nn.Module | np.ndarray | np.generic) or callable(value):
+        return value
+    names = list(getattr(value, "__dict__", {})) + [
+        name for kind in type(value).__mro__ for name in _slots(kind) if hasattr(value, name)
+    ]
+    found = {name: _plain(getattr(value, name), inside) for name in names if not name.startswith("_")}
+    holds = any(isinstance(leaf, torch.Tensor | np.ndarray | Ref) for _, leaf in leaves(found))
+    return found if holds or (is_dataclass(value) and found) else value
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = getattr(kind, "__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 def named_results(result: Any) -> Iterator[tuple[str, Any]]:
-    """What a model returned, leaf by leaf with its path; arrays and numbers become tensors that lose nothing."""
+    """What a model returned, leaf by leaf with its path; arrays, numbers and text become tensors that lose nothing."""
     for path, leaf in leaves(plain(result)):
-        if isinstance(leaf, np.ndarray | np.generic):
+        if isinstance(leaf, np.ndarray | np.generic) and leaf.dtype.kind in "biufc":
             leaf = torch.from_numpy(np.array(leaf))
-        yield path or "output", number(leaf) if isinstance(leaf, Numbers) else leaf
+        yield path or "output", literal_tensor(leaf) if isinstance(leaf, LITERALS) else leaf
 
 
-def number(value: Numbers) -> torch.Tensor:
-    """A Python number as a 0-dim tensor that loses nothing."""
+def literal_tensor(value: Any) -> torch.Tensor:
+    """A Python number as a 0-dim tensor that loses nothing; text as its bytes."""
     exact = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
-    return torch.tensor(value, dtype=next(dtype for kind, dtype in exact.items() if isinstance(value, kind)))
+    for kind, dtype in exact.items():
+        if isinstance(value, kind):
+            return torch.tensor(value, dtype=dtype)
+    return torch.tensor(list(str(value).encode()), dtype=torch.uint8)
 
 
 def _input_names(exported: ExportedProgram) -> Any:

@@ -13,8 +13,9 @@ from typing import Any, Final
 import msgpack
 import torch
 
-from mindgap.errors import CorruptProgram, FutureProgram, ProgramError
+from mindgap.errors import CorruptProgram, FutureProgram
 from mindgap.program.graph import (
+    DIGEST_BYTES,
     Argument,
     Constant,
     Input,
@@ -28,6 +29,10 @@ from mindgap.program.graph import (
 )  # fmt: skip
 from mindgap.program.made import Held, Made, Planted, Recipe, Whole, recreate
 from mindgap.program.memo import Memo
+from mindgap.reading.files import inflate, read_file, refusing
+from mindgap.reading.limits import CONTENT_BYTES, FILE_BYTES, NAME
+from mindgap.reading.metas import bytes_of, check_room
+from mindgap.reading.packed import survey
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta, with_stride
 
@@ -35,11 +40,11 @@ MAGIC: Final = "mindgap.program"
 VERSION: Final = 3
 """2 adds whole and planted numbers, 3 packs each node and constant apart; older files can still be read."""
 COMPRESSION: Final = 9  # of zlib: a graph of 70 nodes takes 3 KB and half a millisecond
-MOST_CONTENT: Final = 128 << 20
-"""Bytes of a program's content; more is a file made to fill the memory."""
 
 # msgpack extension codes: what JSON-like data cannot hold.
 _REF, _TUPLE, _DTYPE, _DEVICE, _LAYOUT, _MEMORY_FORMAT, _COMPLEX, _META = range(1, 9)
+_NESTED: Final = (_TUPLE, _COMPLEX, _META)
+"""Those that hold packed values themselves."""
 
 _FORMATS: Final = ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
 _NAMED: Final[dict[int, tuple[str, dict[str, Any]]]] = {
@@ -68,7 +73,8 @@ def encode(program: Program, compression: int = COMPRESSION) -> bytes:
 
 def decode(data: bytes, where: str = "program") -> Program:
     """The program that `encode` wrote; anything else is refused with the reason."""
-    envelope = _unpack_checked(data, where)
+    with refusing("the program cannot be read", where, CorruptProgram):
+        envelope = _unpack_foreign(data)
     if not isinstance(envelope, dict) or envelope.get("magic") != MAGIC:
         raise CorruptProgram("this is not a mindgap program", where=where)
     version = envelope.get("version")
@@ -80,25 +86,27 @@ def decode(data: bytes, where: str = "program") -> Program:
             where=where,
             hint="install a newer mindgap",
         )
-    content = _unpack_checked(_decompress(envelope.get("content"), where), where)
-    try:
-        held = [Held(_typed(values, bytes)) for values in content["held"]]
-        program = Program(
-            name=_typed(content["name"], str),
-            inputs=tuple(Input(_typed(i, int), _typed(n, str), _typed(m, TensorMeta))
-                         for i, n, m in content["inputs"]),
-            constants=tuple(_restored_constant(row) if isinstance(row, bytes) else _constant_of(row, held)
-                            for row in content["constants"]),
-            nodes=tuple(_restored_node(row) if isinstance(row, bytes) else _node_of(row) for row in content["nodes"]),
-            outputs=content["outputs"],
-        )  # fmt: skip
-        example = zip(content["example"], program.inputs)
-        found = tuple(recipe for item, i in example if (recipe := _recipe(item, i.name, held)))
-        program = replace(program, example=found if len(found) == len(program.inputs) else ())
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-        raise CorruptProgram("the program is damaged", where=where, cause=str(error)) from error
-    check_references(program, where)
-    return program
+    with refusing("the program is damaged", where, CorruptProgram):
+        content = _unpack_foreign(inflate(envelope.get("content"), CONTENT_BYTES))
+        program = _program_of(content)
+        check_references(program, where)
+        check_room([item.meta for item in program.given()], where)
+        return program
+
+
+def _program_of(content: Any) -> Program:
+    held = [Held(_typed(values, bytes)) for values in content["held"]]
+    program = Program(
+        name=_name(content["name"]),
+        inputs=tuple(Input(_typed(i, int), _name(n), _typed(m, TensorMeta)) for i, n, m in content["inputs"]),
+        constants=tuple(_restored_constant(row) if isinstance(row, bytes) else _constant_of(row, held)
+                        for row in content["constants"]),
+        nodes=tuple(_restored_node(row) if isinstance(row, bytes) else _node_of(row) for row in content["nodes"]),
+        outputs=content["outputs"],
+    )  # fmt: skip
+    example = zip(content["example"], program.inputs)
+    found = tuple(recipe for item, i in example if (recipe := _recipe(item, i.name, held)))
+    return replace(program, example=found if len(found) == len(program.inputs) else ())
 
 
 _packed_node: Final = Memo[Node, bytes](lambda n: pack([n.id, n.op, n.args, dict(n.kwargs), n.meta, n.where]))
@@ -107,18 +115,18 @@ _packed_constant: Final = Memo[Constant, bytes](lambda constant: pack(_constant_
 
 @lru_cache(maxsize=1 << 14)  # variants of one model share most of their nodes
 def _restored_node(data: bytes) -> Node:
-    return _node_of(unpack(data))
+    return _node_of(_unpack_foreign(data))
 
 
 @lru_cache(maxsize=1 << 14)
 def _restored_constant(data: bytes) -> Constant:
-    return _constant_of(unpack(data), ())
+    return _constant_of(_unpack_foreign(data), ())
 
 
 def _node_of(row: Any) -> Node:
     i, op, args, kwargs, meta, where = row
-    named = _typed(kwargs, dict)
-    return Node(_typed(i, int), _typed(op, str), _typed(args, tuple), named, _node_meta(meta), _typed(where, str))
+    named = {_keyword(key): value for key, value in _typed(kwargs, dict).items()}
+    return Node(_typed(i, int), _name(op), _typed(args, tuple), named, _node_meta(meta), _name(where))
 
 
 def _constant_row(constant: Constant, held: dict[bytes, int]) -> list[Any]:
@@ -128,8 +136,10 @@ def _constant_row(constant: Constant, held: dict[bytes, int]) -> list[Any]:
 
 def _constant_of(row: Any, held: Sequence[Held]) -> Constant:
     i, name, meta, identity, made = row
-    recipe = _recipe(made, name, held)
-    return Constant(_typed(i, int), _typed(name, str), _typed(meta, TensorMeta), _typed(identity, bytes).hex(), recipe)
+    recipe = _recipe(made, _name(name), held)
+    if len(_typed(identity, bytes)) != DIGEST_BYTES:
+        raise ValueError(f"the digest of {name} has {len(identity)} bytes")
+    return Constant(_typed(i, int), name, _typed(meta, TensorMeta), identity.hex(), recipe)
 
 
 def save(path: Path, program: Program, constants: Tensors) -> None:
@@ -144,7 +154,7 @@ def save(path: Path, program: Program, constants: Tensors) -> None:
 
 def load(path: Path) -> tuple[Program, dict[str, torch.Tensor]]:
     """A program file with its constants, each made again or read, and checked against its digest."""
-    program = decode(path.read_bytes(), where=str(path))
+    program = decode(read_file(path, FILE_BYTES, CorruptProgram), where=str(path))
     return program, load_constants(program, path)
 
 
@@ -165,10 +175,11 @@ def load_constants(program: Program, path: Path, at_hand: Tensors = MappingProxy
             tensor = found[constant.digest]
         else:
             raise CorruptProgram(f"constant {constant.name} is missing", where=str(path))
-        if tuple(tensor.stride()) != constant.meta.stride:
-            tensor = with_stride(tensor, constant.meta.stride)
-        if digest(tensor) != constant.digest:
-            raise CorruptProgram(f"constant {constant.name} does not have its digest", where=str(path))
+        with refusing(f"constant {constant.name} cannot be read", path, CorruptProgram):
+            if tuple(tensor.stride()) != constant.meta.stride:
+                tensor = with_stride(tensor, constant.meta.stride)
+            if digest(tensor) != constant.digest:
+                raise ValueError("it does not have its digest")
         constants[constant.digest] = tensor
     return constants
 
@@ -187,15 +198,12 @@ def _read_kept(program: Program, kept: Sequence[Constant], path: Path) -> dict[s
         raise CorruptProgram(
             f"the constants of {program.name} are missing", where=str(path), cause=f"there is no {beside.name}"
         )
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     found: dict[str, torch.Tensor] = {}
     for file in files:
-        try:
+        with refusing("the constants cannot be read", file, CorruptProgram):
             found |= load_file(file)
-        except (SafetensorError, OSError) as error:
-            raise CorruptProgram("the constants cannot be read", where=str(file), cause=str(error)) from error
     return found
 
 
@@ -235,20 +243,6 @@ def _recipe(packed: Any, name: str, held: Sequence[Held]) -> Recipe | None:
     return Made(_typed(seed, int), _typed(stream, str) or name, _typed(low, float), _typed(high, float))
 
 
-def _decompress(data: Any, where: str) -> bytes:
-    """The content, unless it is damaged or would fill the memory."""
-    try:
-        reader = zlib.decompressobj()
-        content = reader.decompress(_typed(data, bytes), MOST_CONTENT)
-    except (zlib.error, TypeError) as error:
-        raise CorruptProgram("the program is damaged", where=where, cause=str(error)) from error
-    if not reader.eof:
-        large = len(content) >= MOST_CONTENT
-        cause = f"it holds more than {MOST_CONTENT >> 20} MB" if large else "it is cut off"
-        raise CorruptProgram("the program is damaged", where=where, cause=cause)
-    return content
-
-
 def pack(value: Any) -> bytes:
     """Arguments, metas and plain data as msgpack; tuples stay tuples."""
     return msgpack.packb(value, default=_extend, strict_types=True, use_bin_type=True)  # type: ignore[no-any-return]
@@ -259,14 +253,10 @@ def unpack(data: bytes) -> Any:
     return msgpack.unpackb(data, ext_hook=_restore, strict_map_key=False, raw=False)
 
 
-def _unpack_checked(data: bytes, where: str) -> Any:
-    try:
-        return unpack(data)
-    except ProgramError:
-        raise
-    except Exception as error:  # msgpack raises many types on damaged data
-        cause = str(error) or type(error).__name__
-        raise CorruptProgram("the program cannot be read", where=where, cause=cause) from error
+def _unpack_foreign(data: bytes) -> Any:
+    """The same for bytes of somebody else: nothing is built before depth and counts are known."""
+    survey(data, _NESTED)
+    return unpack(data)
 
 
 def _extend(value: Any) -> msgpack.ExtType:
@@ -313,7 +303,9 @@ def _packed_meta(meta: TensorMeta) -> bytes:
 def _restored_meta(data: bytes) -> TensorMeta:
     shape, dtype, stride = unpack(data)
     _known("dtype", DTYPES, dtype.encode())
-    return TensorMeta(tuple(_typed(s, int) for s in shape), dtype, tuple(_typed(s, int) for s in stride))
+    meta = TensorMeta(tuple(_typed(s, int) for s in shape), dtype, tuple(_typed(s, int) for s in stride))
+    bytes_of(meta)
+    return meta
 
 
 def _known(what: str, table: dict[str, Any], name: bytes) -> Any:
@@ -327,6 +319,21 @@ def _typed(value: Any, kind: Any) -> Any:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise TypeError(f"expected {getattr(kind, '__name__', kind)}, found {type(value).__name__}")
     return value
+
+
+def _name(value: Any) -> str:
+    name: str = _typed(value, str)
+    if len(name) > NAME:
+        raise ValueError(f"a name has {len(name)} characters: {name[:40]!r}...")
+    return name
+
+
+def _keyword(value: Any) -> str:
+    """The name of an argument, which may end up in source text."""
+    name = _name(value)
+    if not name.isidentifier():
+        raise ValueError(f"an argument is called {name[:40]!r}")
+    return name
 
 
 def _node_meta(value: Any) -> NodeMeta:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -23,6 +23,10 @@ NodeMeta: TypeAlias = "TensorMeta | tuple[NodeMeta, ...] | None"
 
 Tensors: TypeAlias = Mapping[str, torch.Tensor]
 """Constants by digest."""
+
+
+DIGEST_BYTES: Final = 12
+"""Of a constant: its name is twice as many hex digits."""
 
 
 class Ref(int):
@@ -125,6 +129,12 @@ def map_leaves(structure: Argument, change: Callable[[Argument], Argument]) -> A
     return change(structure)
 
 
+def changed_leaves(node: Node, change: Callable[[Any], Any]) -> Node:
+    """The node with every leaf of its arguments changed."""
+    args = map_leaves(tuple(node.args), change)
+    return replace(node, args=args, kwargs={key: map_leaves(value, change) for key, value in node.kwargs.items()})
+
+
 def _references(node: Node) -> tuple[int, ...]:
     found: list[int] = []
     _add_references(node.args, found)
@@ -151,7 +161,7 @@ def _add_references(arguments: Iterable[Argument], found: list[int]) -> None:
 def digest(tensor: torch.Tensor) -> str:
     """The content of a tensor as 24 hex digits: values, shape, strides and element type."""
     meta = TensorMeta.of(tensor)
-    content = hashlib.blake2b(repr((meta.shape, meta.dtype, meta.stride)).encode(), digest_size=12)
+    content = hashlib.blake2b(repr((meta.shape, meta.dtype, meta.stride)).encode(), digest_size=DIGEST_BYTES)
     content.update(byte_view(tensor).numpy().data)
     return content.hexdigest()
 

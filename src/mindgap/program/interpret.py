@@ -126,20 +126,35 @@ def _placed(argument: Argument, device: torch.device | None) -> Argument:
 
 def written(program: Program, candidates: Iterable[int]) -> set[int]:
     """Which of these values an in-place operator may change, directly or through a view."""
-    if not any(ops.mutated_arguments(node.op) for node in program.nodes):
+    if not any(map(_written_by, program.nodes)):
         return set()
     roots: dict[int, frozenset[int]] = {identity: frozenset([identity]) for identity in candidates}
     found: set[int] = set()
     for node in program.nodes:
-        for position, name in ops.mutated_arguments(node.op):
+        for position, name in _written_by(node):
             argument = node.args[position] if position < len(node.args) else node.kwargs.get(name)
             for _, leaf in leaves(argument):
                 if isinstance(leaf, Ref):
                     found |= roots.get(leaf, frozenset())
-        touched = [roots[r] for r in references(node) if r in roots]
-        if touched and ops.may_alias(node.op):
+        aliased = ops.aliased_arguments(node.op)
+        given = [value for key, value in (*enumerate(node.args), *node.kwargs.items()) if key in aliased]
+        touched = [roots[leaf] for _, leaf in leaves(given) if isinstance(leaf, Ref) and leaf in roots]
+        if touched:
             roots[node.id] = frozenset().union(*touched)
     return found
+
+
+def _written_by(node: Node) -> tuple[tuple[int, str], ...]:
+    """Position and name of the arguments that the call of a node writes to.
+
+    A normalisation keeps statistics only in training.
+    """
+    for name in ("training", "use_input_stats") if ops.mutated_arguments(node.op) else ():
+        position = ops.position_of(node.op, name)
+        if position is not None:
+            value = node.args[position] if position < len(node.args) else node.kwargs.get(name)
+            return () if value is False else ops.mutated_arguments(node.op)
+    return ops.mutated_arguments(node.op)
 
 
 def _last_uses(program: Program) -> dict[int, list[int]]:

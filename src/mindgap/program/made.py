@@ -12,10 +12,10 @@ import torch
 
 from mindgap.errors import CorruptProgram
 from mindgap.program import generator
+from mindgap.reading.files import refusing
+from mindgap.reading.metas import bytes_of
 from mindgap.records.tensors import DTYPES, TensorMeta, byte_view, same_bits, with_stride
 
-MOST_BYTES: Final = 32 << 30
-"""A tensor that claims to be larger is a damaged file, not a weight."""
 HELD_BYTES: Final = 16 << 10
 """A tensor travels inside a program up to this size, compressed: position tables, masks, token ids."""
 _MOST_HELD: Final = 4 << 20  # before compression
@@ -71,9 +71,10 @@ Recipe: TypeAlias = "Made | Held | Whole | Planted"
 
 def recreate(recipe: Recipe, meta: TensorMeta) -> torch.Tensor:
     """The tensor, in its layout; raises CorruptProgram when the recipe cannot be one of such a tensor."""
-    _check(meta)
-    tensor = _values(recipe, meta).reshape(meta.shape)
-    return tensor if tuple(tensor.stride()) == meta.stride else with_stride(tensor, meta.stride)
+    bytes_of(meta)
+    with refusing(f"a {meta} cannot be made", kind=CorruptProgram):
+        tensor = _values(recipe, meta).reshape(meta.shape)
+        return tensor if tuple(tensor.stride()) == meta.stride else with_stride(tensor, meta.stride)
 
 
 def _values(recipe: Recipe, meta: TensorMeta) -> torch.Tensor:
@@ -120,12 +121,3 @@ def held(tensor: torch.Tensor, limit_bytes: int = HELD_BYTES) -> Held | None:
     values = byte_view(tensor).numpy().tobytes()
     small = len(values) <= limit_bytes or len(zlib.compress(values, 1)) <= limit_bytes
     return Held(values) if small else None
-
-
-def _check(meta: TensorMeta) -> None:
-    sizes = (*meta.shape, *meta.stride)
-    if len(meta.shape) != len(meta.stride) or any(size < 0 for size in sizes):
-        raise CorruptProgram(f"there is no tensor {meta} with strides {list(meta.stride)}")
-    room = 1 + sum((size - 1) * step for size, step in zip(meta.shape, meta.stride) if size)
-    if max(room, math.prod(meta.shape)) * DTYPES[meta.dtype].itemsize > MOST_BYTES:
-        raise CorruptProgram(f"a tensor {meta} is larger than {MOST_BYTES >> 30} GB")

@@ -117,18 +117,26 @@ def returns_first_argument(name: str) -> bool:
     return alias is not None and alias.is_write and (0, function._schema.arguments[0].name) in mutated_arguments(name)
 
 
-@functools.cache
 def may_alias(name: str) -> bool:
-    """Whether a result may share memory with an argument.
+    """Whether a result may share memory with an argument."""
+    return bool(aliased_arguments(name))
 
-    A composite operator may return its argument itself without saying so in its schema (dropout in
-    evaluation mode does), so every composite counts.
+
+@functools.cache
+def aliased_arguments(name: str) -> frozenset[str | int]:
+    """Names and positions of the arguments that a result may share memory with.
+
+    A composite operator may return what it is given, or a view of it, without saying so in its schema (dropout in
+    evaluation mode does), so the first tensors of every composite count.
     """
     function = resolve(name)
     if not isinstance(function, torch._ops.OpOverload):
-        return True
-    if any(result.alias_info is not None for result in function._schema.returns):
-        return True
+        return frozenset(range(2))
     schema = function._schema
-    qualified = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(qualified, "CompositeImplicitAutograd"))
+    found = [(i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info is not None]
+    if not any(result.alias_info is not None for result in schema.returns):
+        qualified = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+        composite = torch._C._dispatch_has_kernel_for_dispatch_key(qualified, "CompositeImplicitAutograd")
+        tensors = [(i, a.name) for i, a in enumerate(schema.arguments) if "Tensor" in str(a.type)]
+        found = tensors[:1] if composite else []
+    return frozenset(leaf for pair in found for leaf in pair)

@@ -3,27 +3,61 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import torch
+
+from mindgap.records.tensors import same_bits
+
+BUFFER: Final = "buffer:"
+"""How the name of an output begins that is a buffer which the model changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A tensor that a module holds, as a buffer or as a plain attribute."""
+
+    name: str
+    holder: dict[str, Any]
+    key: str
+    tensor: torch.Tensor
+    values: torch.Tensor
+    """What it held at first."""
 
 
 class ModuleState:
     """What a module holds now, so that every run can start from it; anything else has no state.
 
-    A BatchNorm in training mode counts batches, a cache remembers: buffers are restored by value, plain
+    A BatchNorm in training mode counts batches, a cache remembers: tensors are restored by value, other
     attributes by identity.
     """
 
     def __init__(self, model: Any) -> None:
-        self._buffers: list[tuple[dict[str, Any], str, torch.Tensor, torch.Tensor]] = []
+        self._held: list[_Held] = []
         self._attributes: list[tuple[dict[str, Any], dict[str, Any]]] = []
-        for module in model.modules() if isinstance(model, torch.nn.Module) else ():
+        for path, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
             self._attributes.append((vars(module), dict(vars(module))))
-            for name, tensor in module._buffers.items():
-                if tensor is not None and not repeats(tensor):
-                    self._buffers.append((module._buffers, name, tensor, tensor.detach().clone()))
+            for holder in (module._buffers, vars(module)):
+                for key, tensor in holder.items():
+                    if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not repeats(tensor):
+                        name = f"{path}.{key}" if path else key
+                        self._held.append(_Held(name, holder, key, tensor, tensor.detach().clone()))
+
+    def changed(self) -> dict[str, torch.Tensor]:
+        """By name: the buffers and attributes that hold other values now."""
+        found = {held.name: (held.holder.get(held.key), held.values) for held in self._held}
+        return {
+            name: now
+            for name, (now, before) in found.items()
+            if isinstance(now, torch.Tensor) and not same_bits(now.detach().cpu(), before.cpu())
+        }
+
+    def holds(self) -> dict[str, torch.Tensor]:
+        """By name: every tensor that `changed` looks at, as it is now."""
+        now = {held.name: held.holder.get(held.key) for held in self._held}
+        return {name: tensor for name, tensor in now.items() if isinstance(tensor, torch.Tensor)}
 
     def restore(self) -> None:
         for attributes, before in self._attributes:
@@ -33,9 +67,9 @@ class ModuleState:
                 if attributes.get(name) is not value:
                     attributes[name] = value
         with torch.no_grad():
-            for buffers, name, tensor, values in self._buffers:
-                buffers[name] = tensor
-                tensor.copy_(values)
+            for held in self._held:
+                held.holder[held.key] = held.tensor
+                held.tensor.copy_(held.values)
 
 
 def repeats(tensor: torch.Tensor) -> bool:

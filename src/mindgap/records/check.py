@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
+from typing import Final
 
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import Probe
 from mindgap.records.verdict import Conclusion, Verdict
+
+DEFECTS: Final = frozenset({Conclusion.DIVERGES, Conclusion.FAILED, Conclusion.UNSTABLE})
+"""What somebody should look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,8 @@ class PlatformResult:
     outcome: Outcome
     verdict: Verdict
     probe: Probe
+    known: str = ""
+    """The entry of known.toml that lists it."""
 
     def __repr__(self) -> str:
         where = "" if self.outcome.ok else f" at {self.outcome.stage.value}"
@@ -44,17 +50,26 @@ class CheckResult:
     """Whether the exported program gives the source's bits on eager; None when that was not compared."""
     reference: str = ""
     """What errors were measured against, or why there was nothing."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Default platforms that cannot be used here, each with the reason and how to get it."""
     versions: Mapping[str, str] | None = None
     seconds: float = 0.0
 
     @property
     def differs(self) -> bool:
-        """Whether a platform does not do what eager does: it diverges, is unstable, or did not run."""
-        wrong = {Conclusion.DIVERGES, Conclusion.UNSTABLE, Conclusion.FAILED}
-        return any(result.verdict.conclusion in wrong for result in self.platforms.values())
+        """Whether eager did not run it, or a platform does not do what eager does: diverges, is unstable, or failed."""
+        if not self.eager.ok:
+            return True
+        return any(result.verdict.conclusion in DEFECTS for result in self.platforms.values())
+
+    def fails_on(self, verdicts: Collection[Conclusion]) -> bool:
+        """Whether eager did not run it, or a platform has one of these verdicts that is not known already."""
+        new = {result.verdict.conclusion for result in self.platforms.values() if not result.known}
+        return not self.eager.ok or not new.isdisjoint(verdicts)
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name} {item.verdict.conclusion.value}" for name, item in self.platforms.items())
+        told = told if self.eager.ok else f"eager could not run it; {told}"
         return f"<CheckResult {self.model} {self.dtype}: {told}>"
 
     def _repr_html_(self) -> str:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from importlib import import_module
+from typing import Final
 
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Verdict
+
+MOST_NAMED: Final = 3
+"""Operators that a headline names."""
+
+
+def named(operators: Iterable[str]) -> str:
+    """`a + b`, each once; `a + b + c and 2 more` where there are many."""
+    each = list(dict.fromkeys(operators))
+    more = f" and {len(each) - MOST_NAMED} more" if len(each) > MOST_NAMED else ""
+    return " + ".join(each[:MOST_NAMED]) + more
 
 
 class CauseKind(str, Enum):
@@ -129,6 +140,8 @@ class Explanation:
     """Programs that were run on the platform."""
     plain_runs: float = 0.0
     """What tracing cost: operators that were executed, in runs of the whole program."""
+    unfinished: tuple[str, ...] = ()
+    """Stages that the budget ended; what they would have found is missing."""
 
     @property
     def operators(self) -> tuple[TracedOperator, ...]:
@@ -139,8 +152,7 @@ class Explanation:
     @property
     def operator(self) -> str:
         """The operator to blame: `aten.div.Tensor_mode`; several when they are wrong only together."""
-        chosen = self.operators[:3] if self.is_together else self.operators[:1]
-        return " + ".join(dict.fromkeys(step.op for step in chosen))
+        return named([step.op for step in (self.operators if self.is_together else self.operators[:1])])
 
     def __repr__(self) -> str:
         remark = f": {self.cause.remark}" if self.cause.remark else ""

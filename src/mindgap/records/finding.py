@@ -33,6 +33,8 @@ class Evidence:
     """The relation that a platform broke by itself; empty when it was compared with eager."""
     operator: str | None = None
     """The operator that tracing blames; empty when no operator is wrong alone, None when it was not traced."""
+    is_fragment: bool = False
+    """Whether the program is a fragment, and not a whole variant of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,13 @@ class Finding:
 
     @property
     def variants(self) -> int:
-        return len({item.program for item in self.evidence})
+        """Whole variants that show it."""
+        return len({item.program for item in self.evidence if not item.is_fragment})
+
+    @property
+    def fragments(self) -> int:
+        """Fragments that show it."""
+        return len({item.program for item in self.evidence if item.is_fragment})
 
     @property
     def bases(self) -> int:
@@ -87,7 +95,8 @@ class Finding:
     def __repr__(self) -> str:
         what = self.operator or self.message.partition("\n")[0][:80] or self.stage
         who = f"{self.id or 'new'} {', '.join(self.platforms)}"
-        return f"<Finding {who}: {self.kind} at {what}, {self.variants} variants>"
+        seen = f"{self.variants} variants" + (f", {self.fragments} fragments" if self.fragments else "")
+        return f"<Finding {who}: {self.kind} at {what}, {seen}>"
 
     def _repr_html_(self) -> str:
         return str(import_module("mindgap.report.html").finding_html(self))

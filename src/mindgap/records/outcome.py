@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from mindgap.records.tensors import NamedTensor, TensorMeta
 
@@ -53,6 +55,12 @@ class StoredTensor:
     """The layout that the platform really returned; the file holds a compact copy."""
 
 
+DIGEST_BYTES: Final = 16
+
+NO_OUTPUTS: Final = hashlib.blake2b(digest_size=DIGEST_BYTES).hexdigest()
+"""The digest of a run that returned nothing and changed nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one platform did with one case.
@@ -67,7 +75,13 @@ class Outcome:
     message: str = ""
     log_tail: str = ""
     """The last lines that the worker printed, kept when something went wrong."""
+    exception: str = ""
+    """The class of the exception that ended it: `TypeError`."""
+    where: str = ""
+    """The line of the model's own code that failed, where one is known: `decoder.py:41 in forward`."""
     ran: Ran | None = None
+    not_compared: tuple[str, ...] = ()
+    """Outputs that are neither tensors nor numbers, each with its class: `state (Session)`."""
     note: str = ""
     """What a reader should know although nothing failed (graph breaks, a fallback)."""
     stable: bool | None = None
@@ -91,3 +105,9 @@ class Outcome:
     @property
     def total_seconds(self) -> float:
         return sum(self.seconds.values())
+
+    def __repr__(self) -> str:
+        if not self.ok:
+            return f"<Outcome {self.platform}: {self.status.value} at {self.stage.value}: {self.message}>"
+        told = ", ".join(f"{item.name} {item.meta}" for item in self.stored or self.outputs)
+        return f"<Outcome {self.platform}: ok{f', {told}' if told else ''}>"

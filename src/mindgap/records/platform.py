@@ -15,7 +15,9 @@ class Limits:
     wall_s: float = 1200.0
     """Wall-clock time, also of what polls or waits for a device."""
     memory_mb: int = 12_288
-    """Private memory of the worker process."""
+    """Private memory of the worker process, and of all that it started together."""
+    files_mb: int = 12_288
+    """Files that the worker writes for us, temporary files and shared memory, together with all that it started."""
     idle_s: float = 120.0
     """Wall-clock time without any computing on the CPU, where the system can tell: nothing that sleeps so long wakes
     up. It does not count for platforms with another device, which may be waited for."""
@@ -37,8 +39,15 @@ class PlatformSpec:
     summary: str = ""
     install: str | None = None
     """The command that would make the platform available."""
+    writes: tuple[str, ...] = ()
+    """Directories besides its own that an isolated worker may write to."""
     worker: str = ""
     """Tells several workers of one platform apart."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether its adapter is a module of the user's own."""
+        return bool(self.adapter) and not self.adapter.startswith("mindgap.")
 
     @property
     def worker_name(self) -> str:

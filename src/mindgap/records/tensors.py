@@ -47,6 +47,13 @@ class NamedTensor:
     stride: tuple[int, ...] | None = None
     """The layout that the platform really returned, where the tensor here is a compact copy."""
 
+    @property
+    def meta(self) -> TensorMeta:
+        return TensorMeta.of(self.tensor)
+
+    def __repr__(self) -> str:
+        return f"<NamedTensor {self.name} {self.meta}>"
+
 
 def byte_view(tensor: torch.Tensor) -> torch.Tensor:
     """The values of a tensor, in order, as a flat tensor of bytes."""

@@ -39,3 +39,5 @@ class Provenance:
     """Operators, and a mutation, that the synthesis asked for because they reach what is not covered yet."""
     options: tuple[float, float] = (0.0, 0.0)
     """Shares of invalid and of equivalent variants, which the seed's choice depends on."""
+    is_fragment: bool = False
+    """Whether it is a fragment: `focus` then holds the operator, the dtype and the class of values it was made for."""

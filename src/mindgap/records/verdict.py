@@ -67,3 +67,7 @@ class Verdict:
     """The rule of unspecified behaviour that explains a hazard."""
     group: str | None = None
     """Platforms with the same group share one fault (a common decomposition or exporter)."""
+
+    def __repr__(self) -> str:
+        kind = f" ({self.kind.value})" if self.kind is not None else ""
+        return f"<Verdict {self.platform} {self.conclusion.value}{kind}: {self.sentence}>"

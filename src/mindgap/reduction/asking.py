@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from mindgap.program.case import Case
+from mindgap.program.crowd import crowd_of
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.reduction.journal import Journal
 from mindgap.tracing.capture import capture
 from mindgap.tracing.examine import Examination, Examiner, Symptom
-from mindgap.tracing.extract import Value, merged
+from mindgap.tracing.extract import Value
 from mindgap.verdicts.comparison import gravest
 
 NO: Final = ""
@@ -29,6 +30,8 @@ class Asker:
         self.examiner = examiner
         self.symptom = symptom
         self.journal = Journal() if journal is None else journal
+        self.seen: Examination | None = None
+        """How the witness that was last taken showed it, if it was asked here and not read from the journal."""
 
     def __call__(self, witnesses: Sequence[Case], after_cut: bool) -> int | None:
         answers = [self.journal.get(witness.key) for witness in witnesses]
@@ -40,10 +43,12 @@ class Asker:
                 if not good:
                     answers[place] = self._note(witnesses[place], None)
         for place, witness in enumerate(witnesses):
-            answer = answers[place]
+            answer, found = answers[place], None
             if answer is None:
-                answer = self._note(witness, self.examiner.shows(witness, self.symptom, exactly=not after_cut))
+                found = self.examiner.shows(witness, self.symptom, exactly=not after_cut)
+                answer = self._note(witness, found)
             if answer != NO:
+                self.seen = found
                 self.symptom = _read(answer, self.symptom)
                 return place
         return None
@@ -62,13 +67,13 @@ class Asker:
         """For each witness whether it may show the finding; None when they cannot be told apart together."""
         if len(witnesses) < 2 or not (self.symptom.eager_runs and self.symptom.candidate_runs):
             return None
-        whole, owned = merged(witnesses, "proposals")
-        found = self.examiner.examine(whole)
+        crowd = crowd_of(witnesses, "proposals")
+        found = self.examiner.examine(crowd.case)
         if not found.both_ran:
             return None
-        return [self._shows(found, names, after_cut) for names in owned]
+        return [self._shows(found, names, after_cut) for names in crowd.names]
 
-    def _shows(self, found: Examination, names: Sequence[str], after_cut: bool) -> bool:
+    def _shows(self, found: Examination, names: Iterable[str], after_cut: bool) -> bool:
         comparisons = [found.comparisons[name] for name in names if name in found.comparisons]
         worst = gravest(comparisons) if comparisons else None
         if worst is None or worst.conclusion is not Conclusion.DIVERGES:

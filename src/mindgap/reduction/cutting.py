@@ -10,9 +10,9 @@ from typing import Any, Final
 from mindgap.errors import ProgramError
 from mindgap.program.build import without_unused
 from mindgap.program.case import Case
-from mindgap.program.graph import Input, Ref, map_leaves, references
+from mindgap.program.graph import Input, Ref, changed_leaves, map_leaves, references
 from mindgap.records.tensors import TensorMeta
-from mindgap.tracing.extract import Value, changed_leaves, extract, is_access, is_tensor, needed_nodes, units
+from mindgap.tracing.extract import Value, extract, is_access, is_tensor, needed_nodes, units
 
 Values = Callable[[Case, Sequence[Collection[int]]], "list[dict[int, Value]]"]
 """What each part of a witness's program is fed with when eager runs it."""

@@ -11,6 +11,7 @@ from mindgap.program.case import Case
 from mindgap.reduction import cutting, simplifying
 from mindgap.reduction.cutting import Values
 from mindgap.reduction.simplicity import Simplicity, simplicity
+from mindgap.tracing.examine import OutOfTime
 
 Question = Callable[[Sequence[Case], bool], "int | None"]
 """Which of these witnesses is the first that still shows the finding; with True, another kind of wrong value counts
@@ -50,10 +51,12 @@ PASSES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Where a reduction stops, even if more could be done."""
+    """Where an explanation stops, even if more could be done."""
 
-    seconds: float = 120.0
+    seconds: float = 300.0
+    """For all of it."""
     proposals: int = 2000
+    """For the reduction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,13 @@ def reduce(
 ) -> Reduction:
     """The simplest witness for which the question is still answered with yes."""
     work = _Work(witness, question, values, budget, tell)
-    while work.round_of(passes):
-        pass
-    return Reduction(work.witness, tuple(work.steps), work.proposals, not work.spent)
+    try:
+        while work.round_of(passes):
+            pass
+        finished = not work.spent
+    except OutOfTime:
+        finished = False
+    return Reduction(work.witness, tuple(work.steps), work.proposals, finished)
 
 
 @dataclass

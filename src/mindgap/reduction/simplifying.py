@@ -10,11 +10,10 @@ import torch
 
 from mindgap.program import ops
 from mindgap.program.case import Case
-from mindgap.program.graph import Constant, Node, digest
+from mindgap.program.graph import Constant, Node, changed_leaves, digest
 from mindgap.records.tensors import TensorMeta
 from mindgap.reduction.cutting import Values
 from mindgap.reduction.simplicity import has_plain_strides, literal_arguments
-from mindgap.tracing.extract import changed_leaves
 from mindgap.tracing.metas import with_metas
 
 ONE_BY_ONE: Final = 16

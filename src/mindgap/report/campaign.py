@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from mindgap.campaign.plan import BASELINE, eager_of
-from mindgap.campaign.progress import Snapshot
+from mindgap.campaign.progress import EXPLAIN, RELATIONS, RUN, Snapshot
 from mindgap.campaign.reader import Campaign, PlatformCounts
 from mindgap.records.finding import Finding
 from mindgap.records.outcome import Status
+from mindgap.records.progress import duration
 from mindgap.records.verdict import Blame, Conclusion
 from mindgap.report.markdown import cell, markdown_table
 from mindgap.report.summary import many, multiple
@@ -28,14 +29,21 @@ JUDGED: Final = (
 
 
 def headline(campaign: Campaign) -> str:
-    names = ", ".join(item.name for item in campaign.platforms)
-    return f"{many(campaign.variants, 'variant')} of {many(campaign.bases, 'real model')} on {names}"
+    names = ", ".join(dict.fromkeys(i.name for i in (*campaign.platforms, *campaign.fragment_platforms)))
+    kinds = [(campaign.variants, "variant"), (campaign.fragments, "fragment")]
+    made = " and ".join(many(count, word) for count, word in kinds if count or word == "variant")
+    return f"{made} of {many(campaign.bases, 'real model')} on {names}"
 
 
 def sections(campaign: Campaign, most: int | None = None) -> Iterator[tuple[str, Table]]:
     """The tables of a summary with their titles; `most` limits the findings in each."""
-    yield "What ran", execution_table(campaign)
-    yield from consistency_tables(campaign)
+    if campaign.variants or not campaign.fragments:
+        yield "What ran", execution_table(campaign)
+        yield from consistency_tables(campaign)
+    if campaign.fragments:
+        yield "Fragments", fragments_table(campaign)
+    if any(item.divergences for item in campaign.yields):
+        yield "What each mutation brought", yields_table(campaign)
     titles = ("What diverges", "What did not run", "Already known")
     makers = (findings_table, failures_table, known_table)
     for title, make, found in zip(titles, makers, split(campaign)):
@@ -53,6 +61,33 @@ def execution_table(campaign: Campaign) -> Table:
         parts = [_part(item.statuses.get(word, 0), item.done) for word in ("ok", *(s.value for s in shown))]
         rows.append([_name(item, campaign), str(item.done), *parts, str(item.due - item.done or "")])
     return titles, rows
+
+
+def fragments_table(campaign: Campaign) -> Table:
+    """What platforms did with fragments: those that a platform refuses as a rule wait until the others are done."""
+    titles = ["platform", "ran", "refused", "died", "agrees", "rounding", "diverges", "seen only in a crowd", "waiting"]
+    rows = []
+    for item in campaign.fragment_platforms:
+        if item.name == BASELINE:
+            continue
+        refused = sum(item.statuses.get(s.value, 0) for s in (Status.UNSUPPORTED, Status.REJECTED, Status.ERROR))
+        dead = sum(item.statuses.get(s.value, 0) for s in (Status.CRASH, Status.TIMEOUT, Status.OOM))
+        counts = [item.conclusions.get(c.value, 0) for c in (Conclusion.AGREES, Conclusion.ROUNDING)]
+        diverged = item.conclusions.get(Conclusion.DIVERGES.value, 0)
+        parts = [_part(count, item.done) for count in (refused, dead, *counts, diverged)]
+        vanished = str(campaign.crowd_only.get(item.name, 0))
+        rows.append([_name(item, campaign), str(item.done), *parts, vanished, str(item.due - item.done or "")])
+    return titles, rows
+
+
+def yields_table(campaign: Campaign) -> Table:
+    """Which mutations find faults, the best first."""
+    titles = ["platform", "mutation", "programs", "diverge", "operators at fault", "per hour of its time"]
+    return titles, [
+        [y.platform, y.mutation, str(y.programs), str(y.divergences), str(y.operators), f"{y.per_hour:.0f}"]
+        for y in campaign.yields[:SHOWN]
+        if y.divergences
+    ]
 
 
 def _name(item: PlatformCounts, campaign: Campaign) -> str:
@@ -91,7 +126,10 @@ _WORDS: Final = {Conclusion.AGREES: "same bits", Conclusion.FAILED: "did not run
 
 def findings_table(findings: Sequence[Finding]) -> Table:
     """A row per finding: who is wrong, where, how often, and the smallest witness."""
-    titles = ["id", "wrong", "what", "operator", "cause", "error / rounding", "variants", "models", "smallest witness"]
+    titles = [
+        "id", "wrong", "what", "operator", "cause", "error / rounding", "variants", "fragments", "models",
+        "smallest witness",
+    ]  # fmt: skip
     return titles, [
         [
             finding.id,
@@ -101,6 +139,7 @@ def findings_table(findings: Sequence[Finding]) -> Table:
             cause_of(finding),
             multiple(finding.error_over_bound),
             str(finding.variants),
+            str(finding.fragments),
             str(finding.bases),
             _witness(finding),
         ]
@@ -133,11 +172,12 @@ def _witness(finding: Finding) -> str:
 
 
 def failures_table(findings: Sequence[Finding]) -> Table:
-    titles = ["id", "platform", "what", "stage", "operator", "variants", "models", "message"]
+    titles = ["id", "platform", "what", "stage", "operator", "variants", "fragments", "models", "message"]
     return titles, [
-        [f.id, ", ".join(f.platforms), f.kind, f.stage, operator_of(f), str(f.variants), str(f.bases), f.message]
+        [f.id, ", ".join(f.platforms), f.kind, f.stage, operator_of(f), str(f.variants), str(f.fragments), str(f.bases),
+         f.message]
         for f in findings
-    ]
+    ]  # fmt: skip
 
 
 def known_table(findings: Sequence[Finding]) -> Table:
@@ -171,8 +211,12 @@ def undecided(campaign: Campaign) -> list[str]:
     if unjudged:
         reasons = "; ".join(f"{reason} ({count})" for reason, count in list(campaign.unjudged.items())[:3])
         lines.append(f"{many(unjudged, 'output')} could not be judged: {reasons}")
-    waiting = [item for item in campaign.platforms if item.due > item.done]
-    lines += [f"{item.name} has {many(item.due - item.done, 'variant')} still to run" for item in waiting]
+    for items, word in ((campaign.platforms, "variant"), (campaign.fragment_platforms, "fragment")):
+        waiting = [item for item in items if item.due > item.done]
+        lines += [f"{item.name} has {many(item.due - item.done, word)} still to run" for item in waiting]
+    vanished = sum(campaign.crowd_only.values())
+    if vanished:
+        lines.append(f"{many(vanished, 'difference')} seen only in a crowd: gone when the fragment ran alone")
     for name in campaign.changed_versions:
         versions = " and ".join(item.version for item in campaign.platforms if item.name == name)
         lines.append(f"{name} ran in versions {versions}, which are counted separately")
@@ -189,7 +233,9 @@ def first_looks(campaign: Campaign) -> list[str]:
 
 
 def _story(finding: Finding) -> str:
-    where = f"{many(finding.variants, 'variant')} of {many(finding.bases, 'model')}"
+    kinds = [(finding.variants, "variant"), (finding.fragments, "fragment")]
+    seen = " and ".join(many(count, word) for count, word in kinds if count)
+    where = f"{seen} of {many(finding.bases, 'model')}"
     if finding.category == "failure":
         return (
             f"{', '.join(finding.platforms)}: {finding.kind} at {finding.stage} in {where}: {finding.witness.message}"
@@ -210,18 +256,30 @@ def progress_text(now: Snapshot) -> str:
     """A campaign at one moment, in one line."""
     if now.paused:
         return f"paused: {' '.join(now.paused.split())}"
-    if now.phase == "relations":
-        return f"running programs that must agree with each other: {now.noted[0]} of {now.noted[1]} variants"
-    if now.phase == "explain":
-        return f"explaining findings: {now.noted[0]} of {now.noted[1]}"
-    left = f", {_time(now.left_s)} left" if now.left_s is not None and now.phase == "run" else ""
+    left = "" if now.left_s is None else f", {duration(now.left_s)} left"
+    if now.phase == RELATIONS:
+        held = ", ".join(f"{name} {lane.done} of {lane.total}" for name, lane in now.relations.items() if lane.owed)
+        return f"running programs that must agree with each other{f': {held}' if held else ''}{left}"
+    if now.phase == EXPLAIN:
+        kinds = ((now.explanations, "explanations"), (now.traces, "traces"))
+        told = ", ".join(f"{lane.done} of {lane.total} {noun}" for lane, noun in kinds if lane.total)
+        if now.left_s == 0 and (now.explanations.owed or now.traces.owed):
+            left = "; their time is over, the one at hand is being finished"
+        return f"explaining findings: {told}{left}" if told else "explaining findings"
     bad = {word: now.conclusions.get(word, 0) for word in ("diverges", "failed", "unstable", "unjudged")}
     found = ", ".join(f"{count} {word}" for word, count in bad.items() if count) or "nothing flagged"
     found += f" ({many(now.kinds, 'kind')} of finding, {now.explained} explained)" if now.kinds else ""
-    waiting = ", ".join(f"{name} {item.waiting}" for name, item in now.platforms.items() if item.waiting)
-    rest = f"; waiting: {waiting}" if waiting else ""
-    rest += f", verdicts {now.judging}" if now.judging else ""
-    return f"{now.finished} of {now.total} variants, {now.rate:.1f}/s{left}; {found}{rest}"
+    behind = ", ".join(_lagging(now))
+    rate = f", {now.rate:.1f}/s" if now.phase == RUN else ""
+    rest = f"; {many(now.judging, 'verdict')} waiting" if now.judging else ""
+    return f"{now.finished} of {now.total} variants{rate}{left}; {f'{behind}; ' if behind else ''}{found}{rest}"
+
+
+def _lagging(now: Snapshot) -> Iterator[str]:
+    """Platforms that are behind the variants, or have not even finished one."""
+    for name, lane in now.platforms.items():
+        if lane.owed and lane.done / lane.total < now.finished / now.total - 0.05:
+            yield f"{name} {lane.done} of {lane.total}"
 
 
 def campaign_markdown(campaign: Campaign) -> str:
@@ -244,9 +302,3 @@ def _part(count: int, total: int) -> str:
         return "0"
     share = 100 * count / total
     return f"{count} ({share:.0f}%)" if share >= 10 or share == int(share) else f"{count} ({share:.1f}%)"
-
-
-def _time(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

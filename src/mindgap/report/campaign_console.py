@@ -8,7 +8,7 @@ from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.reader import Campaign
 from mindgap.report import campaign as words
 from mindgap.report.console import Moving, show_line, show_table
-from mindgap.report.summary import plain_text
+from mindgap.report.terminal import plain_text
 
 PLAIN_S = 10.0
 """A log gets a line this often."""

@@ -20,20 +20,29 @@ from rich.status import Status as Spinner
 from rich.table import Table
 from rich.text import Text
 
-from mindgap.errors import MindgapError
 from mindgap.explanation.explain import DONE
 from mindgap.records.check import CheckResult
 from mindgap.records.files import write_whole
 from mindgap.records.platform import PlatformSpec, Probe
+from mindgap.records.progress import Lane
 from mindgap.records.verdict import Conclusion
-from mindgap.report.summary import CHECK_TITLES, check_facts, check_row, closing_line, plain_text, remark
+from mindgap.report.summary import (
+    CHECK_TITLES,
+    check_facts,
+    check_row,
+    closing_line,
+    eager_failure,
+    export_line,
+    left_out_lines,
+    remarks,
+)
+from mindgap.report.terminal import make_console, plain_text
 from mindgap.verdicts.unspecified.rule import Practice, Rule
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 PICTURE_WIDTH = 118
-PLAIN_WIDTH = 200  # a pipe has no width; tables are not cut there
 
 STYLES = {
     Conclusion.AGREES: "green",
@@ -44,14 +53,6 @@ STYLES = {
     Conclusion.UNJUDGED: "yellow",
     Conclusion.FAILED: "red",
 }
-
-
-def make_console(stderr: bool = False) -> Console:
-    """A console that is plain, and wide enough for any table, when it is not a terminal."""
-    console = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
-    if not console.is_terminal:
-        console.width = PLAIN_WIDTH
-    return console
 
 
 class Moving(ABC):
@@ -92,6 +93,7 @@ class ProgressLine(Moving):
     def __init__(self) -> None:
         super().__init__()
         self._doing: dict[str, str] = {}
+        self._lanes: dict[str, Lane] = {}
         self._lock = threading.Lock()
 
     def __call__(self, who: str, what: str) -> None:
@@ -104,6 +106,14 @@ class ProgressLine(Moving):
             else:
                 self._doing[who] = what
             self.log(f"{who}: {what}")
+
+    def count(self, who: str, done: int, total: int) -> None:
+        """`who` has done so many of all; with the time that is left at its pace."""
+        now = time.monotonic()
+        lane = self._lanes.get(who) or Lane().begun(now)
+        lane = (lane.advanced(now, done - lane.done) if done > lane.done else lane).expecting(total)
+        self._lanes[who] = lane
+        self(who, lane.told(now))
 
     def line(self) -> str:
         with self._lock:
@@ -125,9 +135,12 @@ def picture_of_check(results: Sequence[CheckResult], title: str) -> str:
 
 
 def _print_check(console: Console, result: CheckResult) -> None:
+    failure = eager_failure(result)
+    if failure:
+        console.print(Text(plain_text(failure), style="bold red"))
     console.print(Text.assemble((plain_text(result.model), "bold"), f"  {check_facts(result)}"))
-    if result.export_failure:
-        console.print(Text(f"not exportable: {plain_text(result.export_failure)}", style="yellow"))
+    if export_line(result):
+        console.print(Text(plain_text(export_line(result)), style="yellow"))
     if result.program_exact is False:
         text = (
             "the exported program does not give the source's bits on eager; platforms that ran it are compared with "
@@ -140,11 +153,11 @@ def _print_check(console: Console, result: CheckResult) -> None:
         row[2] = Text(str(row[2]), style=STYLES[item.verdict.conclusion])
         rows.append(row)
     console.print(_table(CHECK_TITLES, rows, fold=("worst output",)))
-    for name, item in result.platforms.items():
-        said = plain_text(remark(item))
-        if said:
-            line = Text.assemble((f"  {plain_text(name)}: ", STYLES[item.verdict.conclusion]), said)
-            console.print(line, soft_wrap=not console.is_terminal and not console.record)
+    for names, said, conclusion in remarks(result):
+        line = Text.assemble((f"  {plain_text(names)}: ", STYLES[conclusion]), plain_text(said))
+        console.print(line, soft_wrap=not console.is_terminal and not console.record)
+    for left_out in left_out_lines(result):
+        console.print(Text(f"  {plain_text(left_out)}", style="dim"))
     console.print(Text(closing_line(result), style="bold"))
 
 
@@ -186,12 +199,6 @@ def show_rules(rules: Sequence[Rule | Practice]) -> None:
         console.print(Text(rule.id, style="bold"))
         for line in (rule.reason, f"operators: {operators}", f"reference: {rule.reference}"):
             console.print(Padding(Text(line), (0, 0, 0, 2)))
-
-
-def show_error(error: MindgapError) -> None:
-    """What, where, why and what next."""
-    console = make_console(stderr=True)
-    console.print(Text("error: ", style="bold red") + Text(plain_text(str(error))))
 
 
 def show_line(text: str) -> None:

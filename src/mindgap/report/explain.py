@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from mindgap.explanation.explain import PROOF_RUNS
-from mindgap.records.explanation import Explanation, TracedOperator
+from mindgap.records.explanation import Explanation, TracedOperator, named
 from mindgap.records.verdict import Conclusion
 from mindgap.report.summary import finite, many, multiple
 
@@ -34,18 +34,28 @@ def explanation_facts(found: Explanation, folder: str = "") -> list[tuple[str, l
     """Labels, each with its lines."""
     cause, proof, script = found.cause, found.proof, found.script
     why = cause.remark or (cause.evidence[0] if cause.evidence else "")
-    seen = "seen again in a fresh process" if proof.survived else "NOT seen again in a fresh process"
+    unsure = " (out of budget before all experiments were made)" if "cause" in found.unfinished else ""
+    seen = _told(proof.survived, "prove" in found.unfinished, _SEEN)
     done = "" if proof.finished else "; out of budget before it was smallest"
-    again = "re-run: still differs" if script.reproduces else "re-run: does NOT show the difference"
+    again = _told(script.reproduces, "reproducer" in found.unfinished, _AGAIN)
     facts = [
         ("where", [_where(found), *_path(found)]),
         ("layer", [found.layer.sentence] if found.layer else []),
-        ("cause", [f"{cause.kind.value}: {why}" if why else cause.kind.value]),
+        ("cause", [(f"{cause.kind.value}: {why}" if why else cause.kind.value) + unsure]),
         ("vanishes", [f"when {what}" for what in cause.vanishes]),
         ("witness", [f"{many(len(proof.operators), 'operator')}, {many(proof.elements, 'element')}; {seen}{done}"]),
         ("repro", [f"{f'{folder}/' if folder else ''}{script.path}  ({again})"]),
     ]
     return [(label, said) for label, said in facts if said]
+
+
+_SEEN: Final = ("seen again in a fresh process", "not run again: out of budget", "NOT seen again in a fresh process")
+_AGAIN: Final = ("re-run: still differs", "not re-run: out of budget", "re-run: does NOT show the difference")
+
+
+def _told(is_so: bool, is_cut_short: bool, words: tuple[str, str, str]) -> str:
+    """Yes, no time to see, or no."""
+    return words[0] if is_so else words[1] if is_cut_short else words[2]
 
 
 def short(op: str) -> str:
@@ -56,8 +66,8 @@ def short(op: str) -> str:
 
 def explanation_headline(found: Explanation) -> str:
     """Who is wrong at which operator, and how."""
-    chosen = found.operators[:3] if found.is_together else found.operators[:1]
-    names = " + ".join(dict.fromkeys(step.op.rsplit(".", 1)[0] for step in chosen))
+    chosen = found.operators if found.is_together else found.operators[:1]
+    names = named(step.op.rsplit(".", 1)[0] for step in chosen)
     dtype = chosen[0].dtype if chosen else ""
     verdict = found.proof.verdict
     if verdict.conclusion is Conclusion.FAILED:
@@ -71,8 +81,10 @@ def explanation_headline(found: Explanation) -> str:
 
 def _where(found: Explanation) -> str:
     if found.is_together:
-        together = f"no operator is wrong alone; {len(found.operators)} of {len(found.trace)} together are"
-        return f"{together} ({found.note})" if found.note else together
+        count, note = f"{len(found.operators)} of {len(found.trace)}", f" ({found.note})" if found.note else ""
+        if "trace" in found.unfinished and not found.proof.finished:
+            return f"among {count} operators; out of budget before fewer were left"
+        return f"no operator is wrong alone; {count} together are{note}"
     step = found.operators[0]
     where = f" ({step.where})" if step.where else ""
     others = len(found.culprits) - 1

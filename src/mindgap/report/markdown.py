@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from mindgap.report.summary import plain_text
+from mindgap.report.terminal import plain_text
 
 
 def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

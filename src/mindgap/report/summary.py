@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Final
 
 from mindgap.records.check import CheckResult, PlatformResult
-from mindgap.records.outcome import Outcome, Status
+from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
-from mindgap.records.verdict import Conclusion
+from mindgap.records.verdict import Blame, Conclusion, Verdict
 
 CHECK_SCHEMA: Final = "mindgap.check/1"
 PLATFORMS_SCHEMA: Final = "mindgap.platforms/1"
@@ -50,14 +49,42 @@ def platforms_document(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe
 def closing_line(result: CheckResult) -> str:
     """The check in one sentence."""
     counts = Counter(item.verdict.conclusion for item in result.platforms.values())
+    said = _CLOSING if result.eager.ok else {**_CLOSING, Conclusion.HAZARD: ("ran it", "ran it")}
     parts = [
         f"{many(counts[conclusion], 'platform')} {words[counts[conclusion] > 1]}."
-        for conclusion, words in _CLOSING.items()
+        for conclusion, words in said.items()
         if counts[conclusion]
     ]
-    if not counts[Conclusion.DIVERGES]:
+    if not result.eager.ok:
+        parts.insert(
+            0, "Eager could not run the model." if _reached(result.eager) else "The model did not reach eager."
+        )
+    elif not counts[Conclusion.DIVERGES]:
         parts.insert(bool(counts[Conclusion.FAILED]), "Nothing diverges.")
     return " ".join(parts)
+
+
+def left_out_lines(result: CheckResult) -> list[str]:
+    """Default platforms that did not take part, and how to get them."""
+    return [f"left out: {name} ({reason})" for name, reason in result.left_out.items()]
+
+
+def eager_failure(result: CheckResult) -> str:
+    """Why there is nothing to compare with; empty when eager ran the model."""
+    eager = result.eager
+    if eager.ok:
+        return ""
+    if not _reached(eager):
+        return f"your model did not reach eager: {eager.message}"
+    at = f" at {eager.where}" if eager.where else ""
+    said = f"{eager.exception}: {eager.message}" if eager.exception not in eager.message else eager.message
+    did = {Status.CRASH: "crashed in", Status.TIMEOUT: "did not finish", Status.OOM: "ran out of memory in"}
+    return f"eager {did.get(eager.status, 'could not run')} your model{at}: {said}"
+
+
+def _reached(outcome: Outcome) -> bool:
+    """Whether a platform was handed the model at all."""
+    return outcome.stage not in (Stage.LOAD, Stage.EXPORT)
 
 
 _CLOSING: Final = {
@@ -75,18 +102,25 @@ CHECK_TITLES: Final = ("platform", "outcome", "verdict", "error / rounding", "wo
 def check_row(name: str, item: PlatformResult) -> list[str]:
     """One platform of a check, under CHECK_TITLES."""
     outcome, verdict = item.outcome, item.verdict
-    word = verdict.conclusion.value if outcome.ok else outcome.stage.value
+    word = verdict.conclusion.value
     if verdict.conclusion is Conclusion.DIVERGES and verdict.kind is not None:
         word = f"{verdict.conclusion.value} ({verdict.kind.value})"
     return [
         name,
-        "failed" if outcome.status is Status.ERROR else outcome.status.value,
+        outcome.status.value if outcome.ok else f"{outcome.status.value} at {outcome.stage.value}",
         word,
-        multiple(verdict.error_over_bound),
+        _error(verdict),
         verdict.worst or "",
         outcome.ran.value if outcome.ran else "",
         f"{outcome.total_seconds:.1f} s" if outcome.seconds else "",
     ]
+
+
+def _error(verdict: Verdict) -> str:
+    """The error as a multiple of rounding; a platform that gives float64's numbers is exact, whatever eager does."""
+    if verdict.error_over_bound == 0:
+        return "exact" if verdict.blame is Blame.EAGER else ""
+    return multiple(verdict.error_over_bound)
 
 
 def check_facts(result: CheckResult) -> str:
@@ -96,15 +130,34 @@ def check_facts(result: CheckResult) -> str:
     return f"{facts}   reference: {result.reference}"
 
 
-def remark(item: PlatformResult) -> str:
-    """What a reader should know of a platform besides its row; empty when there is nothing."""
+def remarks(result: CheckResult) -> list[tuple[str, str, Conclusion]]:
+    """Platforms, what a reader should know of them besides their rows, and the verdict; the same is said once."""
+    found: dict[tuple[str, Conclusion], list[str]] = {}
+    for name, item in result.platforms.items():
+        said = _remark(item)
+        if result.export_failure and not item.outcome.ok and item.outcome.stage is Stage.EXPORT:
+            said = said.replace(result.export_failure, "the model cannot be exported")
+        if said:
+            found.setdefault((said, item.verdict.conclusion), []).append(name)
+    return [(", ".join(names), said, conclusion) for (said, conclusion), names in found.items()]
+
+
+def export_line(result: CheckResult) -> str:
+    """Why there is no program, where that is not eager's own failure; empty when there is one."""
+    if not result.export_failure or not result.eager.ok:
+        return ""
+    return f"not exportable, so only platforms of torch can run it: {result.export_failure}"
+
+
+def _remark(item: PlatformResult) -> str:
     verdict, outcome = item.verdict, item.outcome
     if verdict.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING) and not outcome.note:
         return ""
     said = [verdict.sentence] if verdict.conclusion is not Conclusion.AGREES else []
     if not outcome.ok and outcome.message not in verdict.sentence:
         said.append(outcome.message)
-    return ". ".join(part.rstrip(".") for part in (*said, outcome.note) if part)
+    known = f"known as {item.known}" if item.known else ""
+    return ". ".join(part.rstrip(".") for part in (known, *said, outcome.note) if part)
 
 
 def multiple(value: float | None) -> str:
@@ -124,11 +177,6 @@ def count(number: int) -> str:
     return str(number)
 
 
-def plain_text(text: str) -> str:
-    """Text from a model or a runtime without control characters, so that a terminal shows it as it is."""
-    return "".join(c if c == "\n" or unicodedata.category(c)[0] != "C" else "�" for c in text)
-
-
 def _run_document(result: CheckResult) -> dict[str, Any]:
     facts = ("model", "dtype", "seed", "nodes", "parameters", "reference", "program_exact", "export_failure", "differs")
     return {
@@ -136,6 +184,7 @@ def _run_document(result: CheckResult) -> dict[str, Any]:
         "inputs": dict(result.inputs),
         "eager": _outcome_document(result.eager),
         "platforms": {name: _platform_document(item) for name, item in result.platforms.items()},
+        "left_out": dict(result.left_out),
         "summary": closing_line(result),
         "seconds": round(result.seconds, 3),
     }
@@ -146,6 +195,8 @@ def _outcome_document(outcome: Outcome) -> dict[str, Any]:
         "outcome": outcome.status.value,
         "stage": outcome.stage.value,
         "message": outcome.message,
+        "exception": outcome.exception,
+        "where": outcome.where,
         "ran": outcome.ran.value if outcome.ran else None,
         "seconds": round(outcome.total_seconds, 4),
     }
@@ -162,7 +213,9 @@ def _platform_document(item: PlatformResult) -> dict[str, Any]:
         "blame": verdict.blame.value if verdict.blame else None,
         **{name: getattr(verdict, name) for name in ("worst", "sentence", "rule", "group")},
         **{name: getattr(outcome, name) for name in ("stable", "note", "log_tail")},
+        "not_compared": list(outcome.not_compared),
         "stage_seconds": {stage: round(spent, 4) for stage, spent in outcome.seconds.items()},
+        "known": item.known,
         "version": item.probe.version,
         "device": item.probe.device,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import pickle
@@ -16,12 +17,15 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from mindgap.campaign.hunt import keep_explanation
-from mindgap.campaign.reader import finding_case
+from mindgap.campaign.reader import finding_case, finding_folder
+from mindgap.corpus import files
 from mindgap.corpus.casing import BuildCase, build_case, case_of
 from mindgap.corpus.casting import in_precision
 from mindgap.corpus.inputs import check_fit, read_inputs
 from mindgap.corpus.loaded import Loaded
-from mindgap.errors import ModelError, UsageError
+from mindgap.corpus.registry import find
+from mindgap.corpus.spelling import refuse_precision, refuse_unknown
+from mindgap.errors import ModelError, PlatformUnavailable, UsageError
 from mindgap.execution.arena import discarded, opened
 from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel
 from mindgap.execution.pool import HOST, Pool, in_parallel
@@ -37,11 +41,14 @@ from mindgap.records.outcome import Outcome, Ran
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.source import Source
 from mindgap.records.tensors import DTYPE_NAMES
+from mindgap.records.verdict import Conclusion, Kind
 from mindgap.reduction.reducer import Budget
 from mindgap.verdicts.judging import Comparing, Judged, Question, ask_judge
+from mindgap.verdicts.replay import ReplayCase, replay_case, with_replayed
+from mindgap.verdicts.unspecified.chance import RANDOM_STREAM
 
 DEFAULT_PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
-"""Checked when none are named: unlike enough to find most differences, and all run on a CPU."""
+"""Checked when none are named, those that are ready: unlike enough to find most differences, and all run on a CPU."""
 
 Model: TypeAlias = "str | torch.nn.Module | Callable[..., Any]"
 """A name such as `timm:resnet18`, or a live module or function."""
@@ -61,9 +68,15 @@ class Session:
     ...     session.check(model, [x], on=["inductor"])
     """
 
-    def __init__(self, config: Config | None = None, jobs: int | None = None, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        config: Config | None = None,
+        jobs: int | None = None,
+        progress: Progress | None = None,
+        isolated: bool = False,
+    ) -> None:
         self.config = config or load_config(None)
-        self.pool = Pool(import_paths())
+        self.pool = Pool(import_paths(), self.config.limits, isolated)
         self.jobs = jobs or os.cpu_count() or 1
         self._tell = progress or _silent
         self._probes: dict[str, Probe] = {}
@@ -75,6 +88,10 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        asked = ", ".join(self._probes) or "nothing asked yet"
+        return f"<Session with {self.jobs} jobs: {asked}>"
 
     def close(self) -> None:
         """End every worker."""
@@ -95,12 +112,15 @@ class Session:
         start = time.perf_counter()
         specs = [resolve(name, self.config) for name in (on or DEFAULT_PLATFORMS)]
         baseline = resolve("eager", self.config)
+        _refuse_mistakes(model, inputs, dtype)
         for spec in [baseline, *specs]:
             self.pool.warm(spec)
         parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust)
+        specs, left_out = (specs, {}) if on else self._ready(specs)
         probes = in_parallel(self.jobs, self._require, specs)
         eager, eager_program, outcomes = self._execute(parcel, baseline, specs, program)
         judged = self._judge(parcel, eager, eager_program, outcomes)
+        judged = self._judge_without_chance(parcel, baseline, specs, judged)
         for outcome in (eager, eager_program, *outcomes):
             if outcome is not None:
                 discarded(outcome)  # what is mapped stays
@@ -119,6 +139,7 @@ class Session:
             export_failure=parcel.export_failure,
             program_exact=_exact(eager, eager_program),
             reference=judged.reference,
+            left_out=left_out,
             versions=versions(specs),
             seconds=time.perf_counter() - start,
         )
@@ -137,12 +158,21 @@ class Session:
     ) -> Explanation:
         """Why a model gives another result on one platform; writes repro.py, issue.md and their data to a folder."""
         spec = resolve(on, self.config)
+        _refuse_mistakes(model, inputs, dtype)
         self.pool.warm(spec)
         parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust)
         if not parcel.program:
             raise ModelError("a model that cannot be exported cannot be explained", cause=parcel.export_failure)
-        case = open_parcel(parcel.without_source(), Constants())
-        return explain_case(self.pool, parcel.name, case, spec, self.config, Path(folder), budget, self._tell)
+
+        def explained(one: Parcel) -> Explanation:
+            case = open_parcel(one.without_source(), Constants())
+            return explain_case(self.pool, parcel.name, case, spec, self.config, Path(folder), budget, self._tell)
+
+        replayed = self._without_chance(parcel)
+        if replayed is not None:
+            with contextlib.suppress(NothingToExplain):  # then it may be the random operator itself
+                return explained(replayed)
+        return explained(parcel)
 
     def explain_finding(
         self,
@@ -154,7 +184,7 @@ class Session:
         directory = Path(directory)
         filed = finding_case(directory, identity)
         spec = resolve(filed.platform, self.config)
-        folder = directory / identity
+        folder = finding_folder(directory, identity)
         try:
             found = explain_case(self.pool, identity, filed.case, spec, self.config, folder, budget, self._tell)
         except NothingToExplain as nothing:
@@ -172,6 +202,10 @@ class Session:
         specs = [resolve(name, self.config) for name in names] if names else catalogue(self.config)
         return probe(self.pool, specs)
 
+    def unready_platforms(self) -> dict[str, str]:
+        """The default platforms that cannot be used here, each with the reason and how to get it."""
+        return self._ready([resolve(name, self.config) for name in DEFAULT_PLATFORMS])[1]
+
     def build(
         self,
         model: Model,
@@ -182,18 +216,24 @@ class Session:
         trust: bool = False,
     ) -> Parcel:
         """A model as a case: one that is named is loaded in a worker; a live module or function is exported here."""
-        _check_dtype(dtype)
-        file = self.pool.scratch.new_file("case")
+        _refuse_mistakes(model, inputs, dtype)
+        file = self.pool.scratch.new_file("case", HOST.worker_name)
         self._tell("model", "load and export")
         if isinstance(model, str):
-            if inputs is not None and not isinstance(inputs, str | os.PathLike):
-                raise UsageError("a model given by name takes its inputs from a file", hint="inputs='inputs.pt'")
-            source = Source(spec=model, seed=seed, dtype=dtype, trust=trust, directory=str(Path.cwd()))
+            assert inputs is None or isinstance(inputs, str | os.PathLike)
+            source = Source(model, seed, dtype, trust, str(Path.cwd()), tuple(import_paths()))
             given = str(Path(inputs).absolute()) if inputs is not None else None
             parcel = self.pool.demand(HOST, build_case, BuildCase(source, str(file), given), f"loading {model}")
         else:
             loaded = _live(model, inputs, dtype)
             parcel = make_parcel(case_of(loaded, _pickled(loaded, seed), seed), file)
+            if not parcel.program and _is_of_main(model):
+                raise ModelError(
+                    f"{loaded.name} can neither be exported nor imported by a worker",
+                    where="it is defined in __main__: in a notebook, or in the script that runs",
+                    cause=parcel.export_failure,
+                    hint="define it in a file of its own and import it from there",
+                )
         self._tell("model", DONE)
         return parcel
 
@@ -202,6 +242,20 @@ class Session:
         if spec.name not in self._probes:
             self._probes[spec.name] = require(self.pool, spec)
         return self._probes[spec.name]
+
+    def _ready(self, specs: Sequence[PlatformSpec]) -> tuple[list[PlatformSpec], dict[str, str]]:
+        """Those that can be used here, and for each of the others why not and how to get it."""
+
+        def why_not(spec: PlatformSpec) -> str:
+            try:
+                self._require(spec)
+                return ""
+            except PlatformUnavailable as error:
+                return "; get it with: ".join(filter(None, [error.cause, error.hint]))
+
+        reasons = dict(zip((spec.name for spec in specs), in_parallel(self.jobs, why_not, specs)))
+        left_out = {name: reason for name, reason in reasons.items() if reason}
+        return [spec for spec in specs if spec.name not in left_out], left_out
 
     def _execute(
         self, parcel: Parcel, baseline: PlatformSpec, specs: Sequence[PlatformSpec], program_only: bool
@@ -235,6 +289,36 @@ class Session:
         self._tell("reference", DONE)
         return found
 
+    def _judge_without_chance(
+        self, parcel: Parcel, baseline: PlatformSpec, specs: Sequence[PlatformSpec], judged: Judged
+    ) -> Judged:
+        """Where chance may hide a fault, the same program with eager's random numbers written down is judged too."""
+        hidden = [spec for spec in specs if _may_hide(judged, spec.name)]
+        if not hidden or not parcel.program:
+            return judged
+        self._tell("reference", "the same random numbers on every platform")
+        replayed = self._without_chance(parcel)
+        if replayed is None:
+            return judged
+        eager, _, outcomes = self._execute(replayed, baseline, hidden, program_only=True)
+        found = ask_judge(self.pool, Question(replayed, (Comparing(eager, tuple(outcomes)),)))
+        for outcome in (eager, *outcomes):
+            discarded(outcome)
+        self._tell("reference", DONE)
+        return with_replayed(judged, found)
+
+    def _without_chance(self, parcel: Parcel) -> Parcel | None:
+        """The case with eager's random numbers written down; None where nothing is random."""
+        request = ReplayCase(parcel.without_source(), str(self.pool.scratch.new_file("case", HOST.worker_name)))
+        return self.pool.demand(HOST, replay_case, request, "writing down the random numbers")
+
+
+def _may_hide(judged: Judged, platform: str) -> bool:
+    """Whether a platform drew other random numbers, so that its numbers could not be compared one by one."""
+    verdict = judged.verdicts[platform]
+    open_question = verdict.conclusion in (Conclusion.HAZARD, Conclusion.UNJUDGED)
+    return open_question and RANDOM_STREAM in judged.rules and verdict.kind is not Kind.VALIDATION
+
 
 def import_paths() -> list[str]:
     """Where the user's own modules may live: what is on sys.path beyond the interpreter's installation."""
@@ -244,8 +328,7 @@ def import_paths() -> list[str]:
 
 def _live(model: torch.nn.Module | Callable[..., Any], inputs: Given | None, dtype: str | None) -> Loaded:
     """A module or function from the caller's own process."""
-    if inputs is None:
-        raise ModelError("a model given as an object needs inputs", hint="mindgap.check(model, [x, y])")
+    assert inputs is not None
     if isinstance(inputs, str | os.PathLike):
         args, kwargs = read_inputs(Path(inputs))
     elif isinstance(inputs, Mapping):
@@ -264,9 +347,15 @@ def _live(model: torch.nn.Module | Callable[..., Any], inputs: Given | None, dty
 def _pickled(loaded: Loaded, seed: int) -> Source | None:
     """The live model as bytes for workers that can import its class; None when it cannot be pickled."""
     try:
-        return Source(spec=loaded.name, seed=seed, pickled=pickle.dumps(loaded.model))
+        return Source(loaded.name, seed, import_paths=tuple(import_paths()), pickled=pickle.dumps(loaded.model))
     except Exception:  # a lambda, a local class, an open file: the program runs instead
         return None
+
+
+def _is_of_main(model: torch.nn.Module | Callable[..., Any]) -> bool:
+    """Whether any of its code was defined where no other process can import it from."""
+    parts = [type(part) for part in model.modules()] if isinstance(model, torch.nn.Module) else [model]
+    return any(getattr(part, "__module__", None) == "__main__" for part in parts)
 
 
 def _exact(eager: Outcome, eager_program: Outcome | None) -> bool | None:
@@ -275,10 +364,19 @@ def _exact(eager: Outcome, eager_program: Outcome | None) -> bool | None:
     return eager.digest == eager_program.digest
 
 
-def _check_dtype(dtype: str | None) -> None:
-    allowed = ("float32", "float16", "bfloat16", "float64")
-    if dtype is not None and dtype not in allowed:
-        raise UsageError(f"unknown dtype {dtype!r}", hint=f"one of {', '.join(allowed)}")
+def _refuse_mistakes(model: Model, inputs: Given | None, dtype: str | None) -> None:
+    """What can be known of a call before any worker starts."""
+    if dtype is not None:
+        refuse_precision(dtype)
+    if isinstance(inputs, str | os.PathLike):
+        files.resolve(str(inputs), str(Path.cwd()))
+    elif isinstance(model, str) and inputs is not None:
+        raise UsageError("a model given by name takes its inputs from a file", hint="inputs='inputs.pt'")
+    elif not isinstance(model, str) and inputs is None:
+        raise ModelError("a model given as an object needs inputs", hint="mindgap.check(model, [x, y])")
+    if isinstance(model, str):
+        refuse_unknown(model, Path.cwd())
+        find(Source(model, directory=str(Path.cwd())))
 
 
 def _dtype_of(parcel: Parcel) -> str:

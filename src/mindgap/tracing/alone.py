@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mindgap.errors import ProgramError
+from mindgap.errors import MindgapError, ProgramError
 from mindgap.program.case import Case
+from mindgap.program.crowd import Crowd, crowd_of, halves
 from mindgap.program.graph import NodeMeta, Program, references
 from mindgap.records.tensors import DTYPES, TensorMeta
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing.capture import capture
 from mindgap.tracing.examine import Examination, Examiner, Symptom
-from mindgap.tracing.extract import Value, extract, merged, units
+from mindgap.tracing.extract import Value, ends_of, extract
 from mindgap.verdicts.comparison import Comparison, gravest
 from mindgap.verdicts.steps import ALL_RUNS
 
@@ -26,6 +27,10 @@ WINDOW_UNITS: Final = 400
 GLANCE: Final = 1
 """Noise runs over all operators: those who still look wrong, a few, are then examined with all runs."""
 UNREACHED: Final = "eager already failed before this operator"
+
+
+class NotTogether(MindgapError):
+    """The platform refuses two programs in one although it runs each of them: nothing can be examined side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +45,20 @@ class Alone:
     """Why it could not be examined alone."""
 
 
-def examine_alone(
-    examiner: Examiner, witness: Case, tell: Callable[[str], None] = lambda what: None
-) -> dict[int, Alone]:
-    """By node id of each operator: what it shows alone."""
-    parts = units(witness.graph)
-    return {part[0]: own for part, own in errors_of(examiner, witness, parts, "operators", tell).items()}
-
-
 def errors_of(
     examiner: Examiner, witness: Case, parts: Sequence[tuple[int, ...]], called: str, tell: Callable[[str], None]
 ) -> dict[tuple[int, ...], Alone]:
-    """What each of these parts of a program shows on its own."""
+    """What each of these parts of a program shows on its own; raises `NotTogether` where no two can run at once."""
     found: dict[tuple[int, ...], Alone] = {}
-    for captured in windows(witness.graph, parts, most_units=len(parts)):
+    for captured in windows(witness.graph, parts, most_units=sum(map(len, parts))):
         values = _values(examiner, witness, captured)  # one run of the program up to here
         for window in windows(witness.graph, captured):
             tell(f"{called} {len(found) + 1} to {len(found) + len(window)} of {len(parts)}, each alone")
-            alone = {part: extract(witness, part, values[part]) for part in window if part in values}
+            alone = {
+                part: extract(witness, part, values[part], ends_of(witness.graph, part))
+                for part in window
+                if part in values
+            }
             found |= {part: Alone(problem=UNREACHED) for part in window if part not in alone}
             if alone:
                 found |= zip(alone, _examine(examiner, list(alone.values())))
@@ -85,41 +86,44 @@ def _values(
 def windows(
     program: Program, parts: Sequence[tuple[int, ...]], most_units: int | None = None
 ) -> Iterator[list[tuple[int, ...]]]:
-    """Neighbouring operators whose arguments and results are not too large together."""
+    """Neighbouring parts whose operators are not too many together, nor their arguments and results too large."""
     nodes = {node.id: node for node in program.nodes}
     metas: dict[int, NodeMeta] = {item.id: item.meta for item in program.given()}
     metas |= {node.id: node.meta for node in program.nodes}
     window: list[tuple[int, ...]] = []
-    held = 0
+    held = members = 0
     most_units = most_units or WINDOW_UNITS
     for part in parts:
         size = sum(_bytes(metas.get(i)) for member in part for i in (member, *references(nodes[member])))
-        if window and (held + size > WINDOW_BYTES or len(window) >= most_units):
+        if window and (held + size > WINDOW_BYTES or members + len(part) > most_units):
             yield window
-            window, held = [], 0
+            window, held, members = [], 0, 0
         window.append(part)
         held += size
+        members += len(part)
     if window:
         yield window
 
 
 def _examine(examiner: Examiner, alone: Sequence[Case]) -> list[Alone]:
     """All in one program; in halves when the platform refuses them together."""
-    found, names = _together(examiner, alone, GLANCE)
+    found, crowd = _together(examiner, alone, GLANCE)
     if found.both_ran:
-        return _with_suspects(examiner, alone, [_of_comparisons(found, mine) for mine in names])
+        return _with_suspects(examiner, alone, [_of_comparisons(found, mine) for mine in crowd.names])
     if len(alone) == 1:
         failed = found.candidate if found.eager.ok else found.eager
         return [
             Alone(symptom=found.symptom, problem=f"{failed.status.value} at {failed.stage.value}: {failed.message}")
         ]
-    half = len(alone) // 2
-    return _examine(examiner, alone[:half]) + _examine(examiner, alone[half:])
+    first, second = (_examine(examiner, half) for half in halves(alone))
+    if len(alone) == 2 and not (first[0].problem or second[0].problem):
+        raise NotTogether("the platform runs no two programs in one", cause=found.candidate.message)
+    return first + second
 
 
-def _together(examiner: Examiner, alone: Sequence[Case], noise_runs: int) -> tuple[Examination, list[list[str]]]:
-    whole, names = merged(alone, "operators in one program")
-    return examiner.examine(whole, noise_runs=noise_runs), names
+def _together(examiner: Examiner, alone: Sequence[Case], noise_runs: int) -> tuple[Examination, Crowd]:
+    crowd = crowd_of(alone, "operators in one program")
+    return examiner.examine(crowd.case, noise_runs=noise_runs), crowd
 
 
 def _with_suspects(examiner: Examiner, alone: Sequence[Case], glances: list[Alone]) -> list[Alone]:
@@ -127,14 +131,14 @@ def _with_suspects(examiner: Examiner, alone: Sequence[Case], glances: list[Alon
     suspects = [place for place, own in enumerate(glances) if own.symptom is not None]
     if not suspects:
         return glances
-    found, names = _together(examiner, [alone[place] for place in suspects], ALL_RUNS)
+    found, crowd = _together(examiner, [alone[place] for place in suspects], ALL_RUNS)
     if not found.both_ran:
         return glances
-    certain = {place: _of_comparisons(found, mine) for place, mine in zip(suspects, names)}
+    certain = {place: _of_comparisons(found, mine) for place, mine in zip(suspects, crowd.names)}
     return [certain.get(place, own) for place, own in enumerate(glances)]
 
 
-def _of_comparisons(found: Examination, names: Sequence[str]) -> Alone:
+def _of_comparisons(found: Examination, names: Iterable[str]) -> Alone:
     comparisons = [found.comparisons[name] for name in names if name in found.comparisons]
     worst = gravest(comparisons) if comparisons else None
     if worst is None or worst.conclusion is Conclusion.AGREES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Final
 
@@ -10,12 +11,13 @@ from mindgap.program.operators import Rounding, traits
 from mindgap.records.explanation import Cause, CauseKind, Layer
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.verdict import Conclusion, Kind
-from mindgap.tracing.examine import Examination, Examiner, Symptom
+from mindgap.tracing.examine import Examination, Examiner, OutOfTime, Symptom
 from mindgap.tracing.experiments import (
     CONTIGUOUS,
     COPIES,
     FLOAT32,
     RANGE,
+    SHOWN,
     SPECIAL,
     Tried,
     reversal,
@@ -29,11 +31,16 @@ SMALL: Final = 1e4
 
 
 def find_cause(examiner: Examiner, witness: Case, found: Examination, symptom: Symptom, layer: Layer | None) -> Cause:
-    """Experiments on the smallest witness; a layer that a ladder found stands for what no experiment explains."""
-    inherited = _before_failure(examiner, witness, found)
-    if inherited is not None:
-        return inherited
-    tried = try_all(examiner, witness, symptom)
+    """Experiments on the smallest witness; a layer that a ladder found stands for what no experiment explains.
+
+    Experiments for which there is no time are left out.
+    """
+    tried: list[Tried] = []
+    with contextlib.suppress(OutOfTime):
+        inherited = _before_failure(examiner, witness, found)
+        if inherited is not None:
+            return inherited
+        tried = try_all(examiner, witness, symptom)
     vanishes = tuple(item.name for item in tried if item.vanishes)
     remark = read(found)
     kind, why = _classify(examiner, witness, found, tried, remark, layer)
@@ -92,11 +99,15 @@ def _classify(
     if verdict.kind is Kind.NONFINITE:
         return CauseKind.EXCEPTIONAL, "a NaN or an infinity stands where something else is due"
     if _is_accuracy(witness, found):
-        pair = reversal(examiner, witness)
+        pair = None
+        with contextlib.suppress(OutOfTime):
+            pair = reversal(examiner, witness)
         if pair is not None and abs(pair[0] - pair[1]) > 0.1 * max(pair):
             why = f"the same numbers in reverse order are off by {pair[1]:.3g}, not {pair[0]:.3g}"
             return CauseKind.SCHEDULING, why
         return CauseKind.SCHEDULING, "an operator that sums inside differs by a few hundred units in the last place"
+    if SHOWN in gone:
+        return CauseKind.IMPLEMENTATION, "the operators agree one by one and differ where they are fused"
     return CauseKind.IMPLEMENTATION, "ordinary values in contiguous memory differ"
 
 

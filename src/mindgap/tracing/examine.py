@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from mindgap.errors import MindgapError
 from mindgap.execution.arena import discarded, opened
 from mindgap.execution.parcel import Parcel, make_parcel
 from mindgap.execution.pool import HOST, Pool
@@ -21,6 +26,12 @@ from mindgap.verdicts.steps import ALL_RUNS, Step
 
 VALUES: Final = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.INTEGER, Kind.ORDER, Kind.SIGNED_ZERO})
 """Kinds that one fault may show itself as, depending on the operators after it."""
+AGAIN_S: Final = 0.2
+"""A worker that was ended is asked again by whoever waits for it; so it is ended until nobody waits any more."""
+
+
+class OutOfTime(MindgapError):
+    """The time for an examination is over: whoever asked says what it knows so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,8 @@ class Examination:
     def symptom(self) -> Symptom | None:
         """What is wrong, or None when nothing is that we would call wrong."""
         verdict = self.verdict
-        if verdict.conclusion not in (Conclusion.DIVERGES, Conclusion.FAILED):
+        nobody_ran = not (self.eager.ok or self.candidate.ok)
+        if nobody_ran or verdict.conclusion not in (Conclusion.DIVERGES, Conclusion.FAILED):
             return None
         failure = _failure(self.eager, self.candidate)
         return Symptom(verdict.conclusion, verdict.kind, verdict.blame, failure, self.eager.ok, self.candidate.ok)
@@ -84,6 +96,8 @@ class Examiner:
         self.trials = 0
         self.executed = 0
         """Operators that were executed, those of noise runs and of the float64 run included."""
+        self.until = math.inf
+        """On the monotonic clock: later nothing is examined, and what is under way is ended."""
 
     def examine(
         self,
@@ -101,8 +115,8 @@ class Examiner:
         path = self.pool.scratch.new_file("case")
         parcel = make_parcel(case, path)
         try:
-            eager = run(self.pool, self.baseline, parcel, runs)
-            candidate = run(self.pool, platform or self.platform, parcel, runs, options=options or {})
+            eager = self._run(self.baseline, parcel, runs)
+            candidate = self._next(eager, platform or self.platform, parcel, runs, options)
             found = self._conclude(parcel, eager, candidate, noise_runs)
             surveyed = (noise_runs + 2) if found.is_surveyed else 0
             self.executed += (2 * runs + surveyed) * len(case.graph.nodes)
@@ -116,11 +130,11 @@ class Examiner:
         path = self.pool.scratch.new_file("case")
         parcel = make_parcel(case, path)
         try:
-            eager = run(self.pool, self.baseline, parcel)
+            eager = self._run(self.baseline, parcel)
             if eager.ok is not symptom.eager_runs:
                 discarded(eager)
                 return None
-            candidate = run(self.pool, self.platform, parcel)
+            candidate = self._next(eager, self.platform, parcel)
             if candidate.ok is not symptom.candidate_runs:
                 discarded(eager), discarded(candidate)
                 return None
@@ -132,17 +146,62 @@ class Examiner:
     def run(self, spec: PlatformSpec, case: Case) -> Outcome:
         """What one platform does with it; the outputs are in memory."""
         self.executed += len(case.graph.nodes)
-        return run_here(self.pool, spec, case)
+        with self._in_time(spec):
+            return run_here(self.pool, spec, case)
 
     def fresh(self) -> None:
         """End the platform's worker: the next examination meets a new process."""
         self.pool.retire(self.platform)
 
+    def _run(
+        self, spec: PlatformSpec, parcel: Parcel, runs: int = 1, options: Mapping[str, Any] | None = None
+    ) -> Outcome:
+        with self._in_time(spec):
+            return run(self.pool, spec, parcel, runs, options=options or {})
+
+    def _next(
+        self,
+        eager: Outcome,
+        spec: PlatformSpec,
+        parcel: Parcel,
+        runs: int = 1,
+        options: Mapping[str, Any] | None = None,
+    ) -> Outcome:
+        """The candidate's turn; what eager gave is thrown away when there is no time for it."""
+        try:
+            return self._run(spec, parcel, runs, options)
+        except OutOfTime:
+            discarded(eager)
+            raise
+
+    @contextlib.contextmanager
+    def _in_time(self, spec: PlatformSpec) -> Iterator[None]:
+        """Ends the worker that is asked when the time is over."""
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise OutOfTime("the time is over")
+        done = threading.Event()
+
+        def watch() -> None:
+            if not done.wait(left):
+                while not done.wait(AGAIN_S):
+                    self.pool.interrupt(spec)
+
+        if math.isfinite(left):
+            threading.Thread(target=watch, name="budget", daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+        if time.monotonic() > self.until + AGAIN_S:  # what came back may be the end of a worker
+            raise OutOfTime("the time is over")
+
     def _conclude(self, parcel: Parcel, eager: Outcome, candidate: Outcome, noise_runs: int = ALL_RUNS) -> Examination:
         eager = replace(eager, is_local_eager=self.baseline.name == "eager")
-        question = Question(parcel, (Comparing(eager, (candidate,)),), (Step(noise_runs),))
+        question = Question(parcel, (Comparing(eager, (candidate,)),), (Step(noise_runs),), refusal_agrees=True)
         try:
-            found = ask_judge(self.pool, question, self.judge)
+            with self._in_time(self.judge):
+                found = ask_judge(self.pool, question, self.judge)
             judged = found.judgements[candidate.platform]
             comparisons = {item.output: item for item in judged.comparisons if found.is_surveyed}
             eager, candidate = discarded(opened(eager)), discarded(opened(candidate))

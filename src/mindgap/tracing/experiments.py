@@ -10,12 +10,14 @@ import torch
 
 from mindgap.program import ops
 from mindgap.program.case import Case
-from mindgap.program.graph import Node, Ref, references
+from mindgap.program.crowd import crowd_of
+from mindgap.program.graph import Node, Ref, changed_leaves, references
 from mindgap.records.tensors import TensorMeta, with_stride
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing.capture import CLONE
 from mindgap.tracing.examine import Examiner, Symptom
-from mindgap.tracing.extract import changed_leaves, merged
+from mindgap.tracing.extract import is_tensor
+from mindgap.tracing.inner_values import showing
 from mindgap.tracing.metas import with_metas
 
 MODERATE: Final = 8.0
@@ -119,12 +121,21 @@ def _apart(witness: Case) -> Case | None:
     return witness.with_program(replace(program, nodes=tuple(nodes)))
 
 
+def _shown(witness: Case) -> Case | None:
+    """With every value that is computed on the way returned as well: nothing can be fused away."""
+    program = witness.graph
+    returned = {int(leaf) for _, leaf in program.output_leaves() if isinstance(leaf, Ref)}
+    inner = [node.id for node in program.nodes if is_tensor(node) and node.id not in returned]
+    return witness.with_program(showing(program, inner)[0]) if inner else None
+
+
 SPECIAL: Final = "NaN, infinities, negative zeros and denormal numbers are replaced by 1"
 RANGE: Final = f"all values are between -{MODERATE:g} and {MODERATE:g}"
 SIGNS: Final = "all values are positive"
 CONTIGUOUS: Final = "inputs are contiguous"
 COPIES: Final = "operators get copies of their arguments"
 FLOAT32: Final = "half precision is replaced by float32"
+SHOWN: Final = "intermediate values are returned as well"
 
 EXPERIMENTS: Final = (
     Experiment(SPECIAL, _each(_ordinary)),
@@ -133,6 +144,7 @@ EXPERIMENTS: Final = (
     Experiment(CONTIGUOUS, _each(lambda tensor: tensor.contiguous(), moves=True)),
     Experiment(COPIES, _apart),
     Experiment(FLOAT32, _each(_half_as_float)),
+    Experiment(SHOWN, _shown),
 )
 
 
@@ -159,13 +171,13 @@ def reversal(examiner: Examiner, witness: Case) -> tuple[float, float] | None:
 
 
 def _together(examiner: Examiner, witnesses: Sequence[Case]) -> list[bool | None] | None:
-    whole, owned = merged(witnesses, "experiments")
-    found = examiner.examine(whole)
+    crowd = crowd_of(witnesses, "experiments")
+    found = examiner.examine(crowd.case)
     if not found.both_ran:
         return None
     return [
         any(found.comparisons[n].conclusion is Conclusion.DIVERGES for n in names if n in found.comparisons)
-        for names in owned
+        for names in crowd.names
     ]
 
 

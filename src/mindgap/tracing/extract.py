@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,8 @@ import torch
 from mindgap.program import ops
 from mindgap.program.build import without_unused
 from mindgap.program.case import Case
-from mindgap.program.graph import Argument, Input, Node, Program, Ref, leaves, map_leaves, references
+from mindgap.program.graph import Argument, Input, Node, Program, Ref, changed_leaves, leaves, references
+from mindgap.program.operators import traits
 from mindgap.records.tensors import TensorMeta
 
 Value = torch.Tensor | bool | int | float | complex
@@ -21,6 +22,11 @@ Value = torch.Tensor | bool | int | float | complex
 def is_access(node: Node) -> bool:
     """Whether a node only takes one of several results of another."""
     return node.op == "operator.getitem"
+
+
+def computing_first(program: Program) -> list[Node]:
+    """The operators of a program, those that compute before those that only bring values into shape."""
+    return sorted((n for n in program.nodes if not is_access(n)), key=lambda node: traits(node.op).view)
 
 
 def units(program: Program) -> list[tuple[int, ...]]:
@@ -48,6 +54,19 @@ def returned_by(program: Program, chosen: Collection[int]) -> list[int]:
         return wanted
     inside = {r for node in program.nodes if node.id in chosen for r in references(node)}
     return [node.id for node in mine if node.id not in inside]
+
+
+def ends_of(program: Program, chosen: Collection[int]) -> list[int]:
+    """Of what the chosen nodes return, that which nothing else of it is made from: the fewest values that show it all.
+
+    A compiler fuses what nobody looks at, and some refuse to return a value that is read as well.
+    """
+    returned = returned_by(program, chosen)
+    used: set[int] = set()
+    for node in reversed([node for node in program.nodes if node.id in chosen]):
+        if node.id in returned or node.id in used:
+            used |= set(references(node))
+    return [identity for identity in returned if identity not in used] or returned
 
 
 def is_tensor(node: Node) -> bool:
@@ -88,52 +107,6 @@ def extract(
     outputs: Argument = tuple(Ref(identity) for identity in wanted)
     part = replace(program, inputs=tuple(inputs), nodes=nodes, outputs=outputs, example=())
     return witness.with_program(without_unused(part), tuple(tensors))
-
-
-def changed_leaves(node: Node, change: Callable[[Any], Any]) -> Node:
-    """The node with every leaf of its arguments changed."""
-    args = map_leaves(tuple(node.args), change)
-    return replace(node, args=args, kwargs={key: map_leaves(value, change) for key, value in node.kwargs.items()})
-
-
-def merged(witnesses: Sequence[Case], name: str) -> tuple[Case, list[list[str]]]:
-    """Many programs as one, so that one compilation serves all.
-
-    Returns with it the names of each program's outputs in the whole: an output, or an input that it changes.
-    """
-    inputs: list[Input] = []
-    tensors: list[torch.Tensor] = []
-    constants = {c.digest: (c, t) for w in witnesses for c, t in zip(w.graph.constants, w.used_constants())}
-    places = {identity: number for number, identity in enumerate(constants)}
-    nodes: list[Node] = []
-    outputs: list[Argument] = []
-    owned: list[list[str]] = []
-    count = len(constants)
-    for number, witness in enumerate(witnesses):
-        program = witness.graph
-        new = {c.id: places[c.digest] for c in program.constants}
-        for identity in (*(item.id for item in program.inputs), *(node.id for node in program.nodes)):
-            new[identity] = count
-            count += 1
-
-        def renumber(leaf: Any, new: Mapping[int, int] = new) -> Any:
-            return Ref(new[int(leaf)]) if isinstance(leaf, Ref) else leaf
-
-        mine = [replace(item, id=new[item.id], name=f"p{number}_{item.name}") for item in program.inputs]
-        inputs += mine
-        tensors += witness.tensors
-        nodes += [replace(changed_leaves(node, renumber), id=new[node.id]) for node in program.nodes]
-        results = map_leaves(tuple(leaf for _, leaf in leaves(program.outputs)), renumber)
-        owned.append([f"[{len(outputs) + i}]" for i in range(len(results))] + [f"input:{i.name}" for i in mine])
-        outputs += results
-    whole = Program(
-        name,
-        tuple(inputs),
-        tuple(replace(constant, id=places[identity]) for identity, (constant, _) in constants.items()),
-        tuple(nodes),
-        tuple(outputs),
-    )
-    return Case.of(whole, {d: t for d, (_, t) in constants.items()}, tuple(tensors), witnesses[0].seed), owned
 
 
 def writes(program: Program) -> bool:

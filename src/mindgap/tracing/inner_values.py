@@ -1,18 +1,19 @@
-"""The error inner the program: every inner value of the platform's own run, shown as an output."""
+"""The error inside the program: every inner value of the platform's own run, shown as an output."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from mindgap.program.case import Case
 from mindgap.program.graph import Node, Program, Ref, leaves, references
+from mindgap.records.tensors import TensorMeta
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing.alone import windows
 from mindgap.tracing.capture import CLONE
 from mindgap.tracing.examine import Examiner
-from mindgap.tracing.extract import is_access, is_tensor, units, writes
+from mindgap.tracing.extract import is_access, is_tensor, units
 from mindgap.verdicts.comparison import Comparison
 
 NOISE_RUNS: Final = 1
@@ -20,6 +21,8 @@ NOISE_RUNS: Final = 1
 
 SAMPLE: Final = 24
 """Values behind a culprit that show how its error grows."""
+
+VIEW: Final = "aten.view.default"
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,7 @@ def inner_values(
 
 
 def worth_showing(program: Program, culprits: Collection[int]) -> set[int]:
-    """All values when nobody is suspected; else what the suspects read and give, and some values behind them."""
-    if not culprits:
-        return {node.id for node in program.nodes}
+    """What the suspects read and give, and some values behind them."""
     nodes = {node.id: node for node in program.nodes}
     near = set(culprits) | {r for culprit in culprits for r in references(nodes[culprit])}
     first = min(place for place, node in enumerate(program.nodes) if node.id in culprits)
@@ -80,17 +81,21 @@ def worth_showing(program: Program, culprits: Collection[int]) -> set[int]:
 
 
 def showing(program: Program, members: list[int]) -> tuple[Program, int]:
-    """The program with these values before its own outputs, and how many its own are."""
+    """The program with these values before its own outputs, and how many its own are.
+
+    A value is copied at once, before somebody writes to it; and the copy is viewed in its own shape, because a
+    converter may take a copy, or a dropout that drops nothing, for the value itself and refuse to return it twice.
+    """
     own = [leaf for _, leaf in leaves(program.outputs) if isinstance(leaf, Ref)]
-    nodes = list(program.nodes)
-    shown: list[Any] = [Ref(identity) for identity in members]
-    if writes(program):  # a copy at once, before somebody writes to it
-        fresh = max((item.id for item in (*program.given(), *program.nodes)), default=0) + 1
-        copies = {identity: fresh + number for number, identity in enumerate(members)}
-        nodes = []
-        for node in program.nodes:
-            nodes.append(node)
-            if node.id in copies:
-                nodes.append(Node(copies[node.id], CLONE, (Ref(node.id),), meta=node.meta))
-        shown = [Ref(copies[identity]) for identity in members]
-    return replace(program, nodes=tuple(nodes), outputs=(*shown, *own), example=()), len(own)
+    fresh = max((item.id for item in (*program.given(), *program.nodes)), default=0) + 1
+    shown = {identity: fresh + 2 * number for number, identity in enumerate(members)}
+    nodes: list[Node] = []
+    for node in program.nodes:
+        nodes.append(node)
+        if node.id in shown:
+            assert isinstance(node.meta, TensorMeta)
+            view = shown[node.id]
+            nodes.append(Node(view + 1, CLONE, (Ref(node.id),), meta=node.meta))
+            nodes.append(Node(view, VIEW, (Ref(view + 1), list(node.meta.shape)), meta=node.meta))
+    outputs = (*(Ref(shown[identity]) for identity in members), *own)
+    return replace(program, nodes=tuple(nodes), outputs=outputs, example=()), len(own)

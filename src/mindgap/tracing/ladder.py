@@ -19,7 +19,7 @@ from mindgap.program.case import Case
 from mindgap.records.explanation import Layer
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Conclusion
-from mindgap.tracing.examine import Examination, Examiner, Symptom
+from mindgap.tracing.examine import Examination, Examiner, OutOfTime, Symptom
 
 Resolve = Callable[[str], PlatformSpec]
 
@@ -35,11 +35,14 @@ class Answer(str, Enum):
 
 
 def climb(examiner: Examiner, case: Case, found: Examination, resolve: Resolve) -> Layer | None:
-    """What the ladder of the platform says about a difference; None where there is nothing to try."""
+    """What the ladder of the platform says about a difference; None where there is nothing to try, or no time."""
     ladder = (adapter_class(examiner.platform) or Platform).ladder(examiner.platform)
     if found.symptom is None or ladder is None:
         return None
-    return _conclude(ladder, _Trials(examiner, case, found.symptom, resolve))
+    try:
+        return _conclude(ladder, _Trials(examiner, case, found.symptom, resolve))
+    except OutOfTime:
+        return None
 
 
 def _conclude(ladder: Ladder, trials: _Trials) -> Layer:

@@ -1,36 +1,82 @@
-"""Operators that are wrong only together, as a compiler that fuses them is: each with those that read its result."""
+"""Operators that are wrong only together, as a compiler that fuses them is.
+
+In a large program, block by block along its modules; in a block, each operator with those that read its result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mindgap.program.case import Case
 from mindgap.program.graph import Program, references
-from mindgap.tracing.alone import errors_of
-from mindgap.tracing.examine import Examiner, Symptom
-from mindgap.tracing.extract import units
+from mindgap.tracing.alone import NotTogether, errors_of
+from mindgap.tracing.bisection import bisected, blocks, members_of
+from mindgap.tracing.capture import capture
+from mindgap.tracing.examine import Examiner, OutOfTime, Symptom
+from mindgap.tracing.extract import ends_of, extract, units
 
 GENERATIONS: Final = (1, 2)
 """Readers, then also the readers of those."""
-MOST_UNITS: Final = 300
-"""Operators of a program that is looked through in this way; a larger one is cut instead, when it is reduced."""
+BLOCK: Final = 24
+"""Operators of a block: a layer of a transformer, or a few of a convolutional network."""
 MOST_READERS: Final = 4
 
 
 def wrong_together(
     examiner: Examiner, witness: Case, symptom: Symptom, tell: Callable[[str], None] = lambda what: None
 ) -> tuple[int, ...]:
-    """The smallest neighbourhood that shows the symptom on its own, the first of them; none when nothing does."""
+    """The smallest part that was found to show the symptom on its own; none when nothing does."""
+    parts = units(witness.graph)
+    try:
+        if len(parts) <= BLOCK:
+            return _neighbours(examiner, witness, symptom, tell)
+        runs = blocks(witness.graph, parts, BLOCK)
+        astride = [((a + b) // 2, (c + d) // 2) for (a, b), (c, d) in itertools.pairwise(runs)]
+        for places in (runs, astride):
+            pieces = [members_of(parts, place) for place in places]
+            block = _first_guilty(examiner, witness, symptom, pieces, "blocks", tell)
+            if block:
+                return _inside(examiner, witness, symptom, block, tell) or block
+    except NotTogether:
+        pass
+    return bisected(examiner, witness, symptom, tell)
+
+
+def _inside(
+    examiner: Examiner, witness: Case, symptom: Symptom, block: tuple[int, ...], tell: Callable[[str], None]
+) -> tuple[int, ...]:
+    """Neighbours in a block that show the symptom without the rest of it, if there is time to look."""
+    try:
+        (values,) = capture(lambda shown: examiner.run(examiner.baseline, shown), witness, [block])
+        alone = extract(witness, block, values, ends_of(witness.graph, block))
+        return _neighbours(examiner, alone, symptom, tell)
+    except OutOfTime:
+        return ()
+
+
+def _neighbours(examiner: Examiner, witness: Case, symptom: Symptom, tell: Callable[[str], None]) -> tuple[int, ...]:
     for generations in GENERATIONS:
         parts = neighbourhoods(witness.graph, generations)
-        if not 1 < len(parts) <= MOST_UNITS:
+        if len(parts) < 2:
             return ()
-        found = errors_of(examiner, witness, parts, "neighbours", tell)
-        guilty = [part for part, own in found.items() if own.symptom and symptom.fits(own.symptom, exactly=False)]
+        guilty = _first_guilty(examiner, witness, symptom, sorted(parts, key=len), "neighbours", tell)
         if guilty:
-            return min(guilty, key=len)
+            return guilty
     return ()
+
+
+def _first_guilty(
+    examiner: Examiner,
+    witness: Case,
+    symptom: Symptom,
+    parts: Sequence[tuple[int, ...]],
+    called: str,
+    tell: Callable[[str], None],
+) -> tuple[int, ...]:
+    found = errors_of(examiner, witness, parts, called, tell)
+    return next((part for part in parts if (own := found[part].symptom) and symptom.fits(own, exactly=False)), ())
 
 
 def neighbourhoods(program: Program, generations: int) -> list[tuple[int, ...]]:

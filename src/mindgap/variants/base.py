@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.corpus.inputs import from_metas
-from mindgap.corpus.sources.shipped import FOLDER as SMOKE
+from mindgap.corpus.spelling import SMOKE, program_file
 from mindgap.corpus.store import Status, Store
 from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.program import codec, ops
@@ -94,7 +94,7 @@ def prepare(name: str, program: Program, constants: Tensors) -> Base:
         users={key: tuple(found) for key, found in users.items()},
         position={node.id: index for index, node in enumerate(program.nodes)},
         outputs=frozenset(int(leaf) for _, leaf in leaves(program.outputs) if isinstance(leaf, Ref)),
-        written=_written(program),
+        written=written_values(program),
         objects=frozenset(map(id, program.nodes)),
         next_id=max(ids, default=0) + 1,
         constants={c.id: c for c in program.constants},
@@ -133,7 +133,7 @@ def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None
 def base_files(specs: Sequence[str] | None, directory: Path | None) -> list[tuple[str, Path]]:
     """Name and file of every program that may be varied; of a store those of a size that campaigns can afford."""
     if specs is not None:
-        return [(path.stem, path) for path in map(_named, specs)]
+        return [(path.stem, path) for path in map(program_file, specs)]
     if directory is None:
         return [(path.stem, path) for path in sorted(SMOKE.glob("*.mgp"))]
     with Store(directory) as store:
@@ -142,16 +142,6 @@ def base_files(specs: Sequence[str] | None, directory: Path | None) -> list[tupl
             for entry in store.entries()
             if entry.status is Status.BUILT and entry.nodes <= MOST_NODES and entry.parameters <= MOST_PARAMETERS
         ]
-
-
-def _named(spec: str) -> Path:
-    path = SMOKE / f"{spec.removeprefix('smoke:')}.mgp" if spec.startswith("smoke:") else Path(spec)
-    if not path.is_file():
-        raise ModelError(
-            f"there is no program {spec}",
-            hint="a .mgp file (mindgap save writes one) or smoke:NAME (mindgap corpus list --source smoke)",
-        )
-    return path
 
 
 def _without_assertions(program: Program) -> Program:
@@ -170,7 +160,7 @@ def _with_example(program: Program) -> Program:
     return replace(program, example=tuple(recipes))
 
 
-def _written(program: Program) -> frozenset[int]:
+def written_values(program: Program) -> frozenset[int]:
     """Values that share memory with one that is written to, as far as schemas tell."""
     root: dict[int, int] = {}
 

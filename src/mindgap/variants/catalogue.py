@@ -30,6 +30,17 @@ _NOT_FUNCTIONAL: Final = re.compile(
 )
 """What is left out with random and private operators: sparse, quantised, vendor-specific, special matrices only."""
 
+_UNUSUAL: Final = re.compile(
+    r"^(to|index_copy|mode|kthvalue|quantile|nanquantile|histc|corrcoef|cov|combinations|cartesian_prod|put|take|vander|renorm"
+    r"|multilabel_margin_loss|multi_margin_loss|nll_loss|nll_loss2d|nll_loss_nd|pdist|searchsorted|bucketize|tensordot"
+    r"|block_diag|grid_sampler|grid_sampler_2d|grid_sampler_3d|cdist|affine_grid_generator|index_reduce"
+    r"|repeat_interleave|mvlgamma|special_multigammaln|logdet|det|slogdet|inverse|linalg_inv|cholesky|linalg_cholesky)$"
+)
+"""What whole variants leave out because it seldom fits on an edge; a fragment gives it arguments of its own."""
+
+_QUIET_DROPOUT: Final = ("aten.scaled_dot_product_attention.default",)
+"""Random by its tag, and not where it drops nothing."""
+
 _UNSUITABLE: Final = {
     "aten.where.default", "aten.frobenius_norm.dim", "aten.chalf.default", "aten.scatter.reduce",
     "aten.scatter_.reduce", "aten.meshgrid.default", "aten.cross.default", "aten.embedding_bag.default",
@@ -112,11 +123,19 @@ def in_place() -> tuple[str, ...]:
     return tuple(name for name in writing if not ops.has_tag(name, torch.Tag.inplace_view))
 
 
-def _overloads() -> list[tuple[str, bool]]:
+@functools.cache
+def unusual() -> tuple[str, ...]:
+    """Overloads that compute tensors from tensors of special shapes or ranges."""
+    return tuple(sorted((*(name for name, write in _overloads(unusual=True) if not write), *_QUIET_DROPOUT)))
+
+
+def _overloads(unusual: bool = False) -> list[tuple[str, bool]]:
     found: dict[str, bool] = {}
     for schema in torch._C._jit_get_all_schemas():
         namespace, _, name = schema.name.partition("::")
-        if namespace != "aten" or name.startswith("_") or _NOT_FUNCTIONAL.search(name.removesuffix("_")):
+        plain = name.removesuffix("_")
+        is_left_out = _UNUSUAL.match(plain) is None if unusual else _NOT_FUNCTIONAL.search(plain) is not None
+        if namespace != "aten" or name.startswith("_") or is_left_out:
             continue
         op = f"aten.{name}.{schema.overload_name or 'default'}"
         writes = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]

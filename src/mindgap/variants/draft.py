@@ -115,7 +115,7 @@ class Draft:
     ) -> Ref:
         """A new node in front of another; refused when the operator rejects its arguments."""
         node = Node(self._next, op, tuple(args), dict(kwargs or {}))
-        found = self.rules.evaluate(op, node.args, node.kwargs, self.known)
+        found = self._evaluate(node)
         self._guard(found)
         self._next += 1
         self._order.put(node.id, anchor)
@@ -123,6 +123,10 @@ class Draft:
         self._values[node.id] = found
         self._link(node, ())
         return Ref(node.id)
+
+    def _evaluate(self, node: Node) -> Result:
+        """What a new node gives."""
+        return self.rules.evaluate(node.op, node.args, node.kwargs, self.known)
 
     def change(self, identity: int, op: str, args: Sequence[Argument], kwargs: Mapping[str, Argument]) -> None:
         """Replace the call of a node; its users are evaluated again by `settle`."""

@@ -11,6 +11,8 @@ import torch
 
 from mindgap.errors import CorruptProgram, ModelError
 from mindgap.program import codec
+from mindgap.reading.files import read_file, refusing
+from mindgap.reading.limits import FILE_BYTES, TEXT_BYTES
 from mindgap.records.files import write_whole
 from mindgap.records.variant import Provenance
 from mindgap.variants.base import Base
@@ -36,14 +38,12 @@ def load(path: Path) -> Variant:
         raise ModelError(f"there is no variant {path}", hint="mindgap variants make writes some")
     if not recipe.is_file():
         raise ModelError(f"{path} has no recipe", cause=f"there is no {recipe.name} beside it")
-    program = codec.decode(path.read_bytes(), where=str(path))
-    try:
-        message = json.loads(recipe.read_text())
+    program = codec.decode(read_file(path, FILE_BYTES, CorruptProgram), where=str(path))
+    with refusing("the recipe cannot be read", recipe, CorruptProgram):
+        message = json.loads(read_file(recipe, TEXT_BYTES, CorruptProgram))
         if message["schema"] != SCHEMA:
             raise ValueError(f"its schema is {message['schema']}")
         return Variant(program, msgspec.convert(message, Provenance))
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptProgram("the recipe cannot be read", where=str(recipe), cause=str(error)) from error
 
 
 def _safe(name: str) -> str:

@@ -11,6 +11,7 @@ import torch
 from mindgap.program.graph import Argument, Ref
 from mindgap.program.made import Made, Whole
 from mindgap.program.operators import traits
+from mindgap.records.tensors import DTYPES
 from mindgap.variants import adapt
 from mindgap.variants.catalogue import Parameter, Signature, is_fixed, signature
 from mindgap.variants.draft import Draft
@@ -32,9 +33,12 @@ STRINGS: Final[dict[str, tuple[str, ...]]] = {
     "ord": ("fro", "nuc"),
     "padding_side": ("left", "right"),
 }
-_BOOLEAN: Final = ("condition", "mask")
+_BOOLEAN: Final = ("condition", "mask", "attn_mask")
 _INDEX: Final = ("index", "indices", "offsets")
 _MOST_FACTOR: Final = 3
+_CASTS: Final = (
+    "float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool", "float8_e4m3fn",
+)  # fmt: skip
 
 
 def emit(draft: Draft, anchor: int, op: str, tensors: Sequence[Ref]) -> Ref:
@@ -109,6 +113,8 @@ class _Call:
     def _argument(self, parameter: Parameter) -> Argument:
         if parameter.optional and not parameter.required and self.rng.random() < 0.3:
             return None
+        if parameter.name == "dtype" and traits(self.known.op).casts:
+            return DTYPES[self.rng.choice(_CASTS)]
         if parameter.name in ("dtype", "out_dtype"):
             return self.rng.choice((None, torch.float32, torch.float64))
         make: Callable[[Parameter], Argument] = {
@@ -139,14 +145,34 @@ class _Call:
             return self.draft.insert(self.anchor, "aten.gt.Scalar", [self.source, self.rng.choice((0, 0.5, -1))])
         if name in _INDEX:
             return self._index(op)
+        special = self._of_special_shape(name, op)
+        if special is not None:
+            return special
         if self.others:
             return adapt.cast(self.draft, self.anchor, self.others.pop(0), main.meta.dtype)
         return self._other(main)
 
+    def _of_special_shape(self, name: str, op: str) -> Ref | None:
+        """Arguments whose shape or range follows from their name: a sampling grid, labels, repeats, sorted bounds."""
+        shape, dtype, rng = self.main.shape, self.main.meta.dtype, self.rng
+        if name == "grid" and len(shape) in (4, 5):
+            return self._made([shape[0], *(rng.choice((1, 3, 5)) for _ in shape[2:]), len(shape) - 2], dtype, -1.5, 1.5)
+        if name == "target" and ("nll" in op or "margin_loss" in op) and len(shape) in (1, 2):
+            low, size = (-1, list(shape)) if "multilabel" in op else (0, list(shape[:-1]))
+            return self.draft.constant(Whole(rng.randrange(4), "labels", low, max(1, shape[-1])), size, "int64")
+        if name == "repeats" and shape:
+            size = [rng.choice((1, shape[self.chosen.get("dim") or 0]))]
+            return self.draft.constant(Whole(rng.randrange(4), "repeats", 0, 4), size, "int64")
+        if name in ("boundaries", "sorted_sequence"):
+            made = self._made([7], dtype if self.main.is_float else "float32", -2.0, 2.0)
+            ordered = self.draft.insert(self.anchor, "aten.sort.default", [made])
+            return self.draft.insert(self.anchor, "operator.getitem", [ordered, 0])
+        return self._made([3], dtype, 0.0, 1.0) if name == "q" else None
+
     def _other(self, like: Value) -> Ref:
         """Another tensor of the same shape: one that is in the graph, or numbers of its own."""
         draft, shape = self.draft, list(like.shape)
-        for _ in range(3):
+        for _ in range(3 if draft.base.program.nodes else 0):
             node = draft.pick_node()
             found = draft.known(node.id)
             alike = isinstance(found, Value) and (found.dtype, found.shape) == (like.dtype, like.shape)
@@ -209,7 +235,8 @@ class _Call:
             raise Refused("there is nothing to index")
         dim = self.chosen.get("dim")
         if "index_" in op or "index." in op:
-            size = [self.rng.randrange(1, limit + 1)] if "add" not in op else [shape[dim or 0]]
+            whole = any(word in op for word in ("add", "copy", "reduce"))  # as many as the source has rows
+            size = [shape[dim or 0]] if whole else [self.rng.randrange(1, limit + 1)]
         else:
             size = list(shape)
         return self.draft.constant(Whole(self.rng.randrange(4), "index", 0, limit), size, "int64")
@@ -249,6 +276,8 @@ class _Call:
         return self.rng.choice((0, 1, -1, 2, 3, 7, 127))
 
     def _float(self, parameter: Parameter) -> Argument:
+        if parameter.name == "dropout_p":
+            return 0.0
         return self.rng.choice(SMALL if "eps" in parameter.name else SCALARS)
 
     def _string(self, parameter: Parameter) -> Argument:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mindgap.corpus.sources.shipped import FOLDER as SMOKE
+from mindgap.corpus.spelling import SMOKE
 from mindgap.corpus.store import Store
 from mindgap.errors import ModelError
 from mindgap.records.variant import Provenance
 from mindgap.variants.base import Base, load_bases
+from mindgap.variants.fragments import Wish, make_fragment, places
 from mindgap.variants.synthesis import Variant, make_variant
 
 
@@ -20,6 +21,8 @@ def origin_of(provenance: Provenance, spec: str | None = None, directory: Path |
 def again(provenance: Provenance, spec: str | None = None, directory: Path | None = None) -> Variant:
     """The variant, made again from its recipe."""
     base = origin_of(provenance, spec, directory)
+    if provenance.is_fragment:
+        return make_fragment(places(base), provenance.seed, Wish(*provenance.focus))
     donor = _find(provenance.donor, provenance.donor_name, None, directory) if provenance.donor else None
     invalid, equivalent = provenance.options
     return make_variant(

@@ -103,6 +103,32 @@ class RuleTable:
             raise Refused(found)
         return found if viewed is None else _with_numbers(found, viewed)
 
+    def sketched(
+        self, op: str, args: tuple[Argument, ...], kwargs: Mapping[str, Argument], known: Callable[[int], Result]
+    ) -> Result:
+        """What the operator would give as far as shapes and dtypes tell; Refused when they are wrong already."""
+        inputs: list[Value] = []
+
+        def note(ref: Ref) -> None:
+            found = known(ref)
+            if not isinstance(found, Value):
+                raise Refused("an argument is not a tensor")
+            inputs.append(found)
+
+        substitute_all(args, kwargs, note)
+        if _UNCHECKED.match(op) or traits(op).traps or op == "operator.getitem":
+            raise Refused("the operator does not check its arguments")
+        try:
+            with torch.no_grad():
+                sketch = _sketch(ops.resolve(op), args, kwargs, known)
+        except Refused:
+            raise
+        except Exception as error:  # whatever an operator raises is its way of refusing
+            raise Refused(str(error)[:160]) from error
+        if sketch is None:
+            raise Refused("the operator has no shape rule")
+        return _guess(sketch, inputs)
+
     def _learn_once(
         self,
         key: tuple[Any, ...],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,8 @@ from mindgap.records.files import write_whole
 from mindgap.records.tensors import byte_view
 from mindgap.records.variant import Provenance
 from mindgap.variants.base import AT_ONCE, Base, base_files, load_bases
+from mindgap.variants.coverage import contexts_of
+from mindgap.variants.fragments import Fragmenting
 from mindgap.variants.quarantine import Quarantine
 from mindgap.variants.rules import RuleTable
 from mindgap.variants.synthesis import Synthesis, Variant
@@ -39,6 +42,15 @@ class StreamPlan:
     """The folder for constants that no seed can make."""
     quarantine: str
     """The file of calls that ended a worker and are not made again."""
+    fragments: float = 0.0
+    """The part of the numbers that are fragments, spread evenly."""
+
+    def fragments_before(self, number: int) -> int:
+        """How many of the first numbers are fragments."""
+        return int(number * self.fragments + 1e-9)
+
+    def is_fragment(self, number: int) -> bool:
+        return self.fragments_before(number + 1) > self.fragments_before(number)
 
     @property
     def directory(self) -> Path | None:
@@ -64,6 +76,8 @@ class MadeVariant:
     program: bytes = b""
     needs_weights: bool = False
     provenance: Provenance | None = None
+    contexts: tuple[str, ...] = ()
+    """Of a fragment: what it exercises, as far as platforms may care (`coverage.contexts_of`)."""
 
 
 @task
@@ -114,22 +128,23 @@ class Streaming:
             yield from self._of_portion(portion * self.length, list(numbers))
 
     def _of_portion(self, first: int, wanted: Sequence[int]) -> Iterator[MadeVariant]:
-        assert self.plan is not None
-        left = iter(wanted)
-        following = next(left, None)
-        seed = self.plan.seed if self.length == sys.maxsize else self.plan.seed * 1_000_003 + self.portion
+        plan = self.plan
+        assert plan is not None
+        seed = plan.seed if self.length == sys.maxsize else plan.seed * 1_000_003 + self.portion
+        fragments = Fragmenting(self.bases, seed, self.rules)
+        whole = enumerate(Synthesis(self.bases, seed, rules=self.rules), start=first - plan.fragments_before(first))
         said = time.monotonic()
-        for number, variant in enumerate(Synthesis(self.bases, seed, rules=self.rules), start=first):
-            if number == following:
-                yield described(variant, number)
-                following = next(left, None)
-                if following is None:
-                    return
-            elif time.monotonic() - said < ALIVE_S:
+        for number in wanted:
+            if plan.is_fragment(number):
+                yield described(fragments.make(plan.fragments_before(number)), number)
                 continue
-            else:
-                yield MadeVariant()
-            said = time.monotonic()
+            for index, variant in whole:  # each depends on those before it
+                if index == number - plan.fragments_before(number):
+                    yield described(variant, number)
+                    break
+                if time.monotonic() - said >= ALIVE_S:
+                    yield MadeVariant()
+                    said = time.monotonic()
 
     def _load(self, portion: int) -> None:
         assert self.plan is not None
@@ -142,15 +157,18 @@ class Streaming:
 
 def described(variant: Variant, number: int = 0) -> MadeVariant:
     """A variant ready to send."""
-    program = variant.program
+    program, is_fragment = variant.program, variant.provenance.is_fragment
+    content = encode(program, compression=0)  # it only crosses pipes: compressing takes longer
     return MadeVariant(
         number,
-        fingerprint(program),
+        # Fragments differ in their values, which a fingerprint leaves out.
+        hashlib.blake2b(content, digest_size=12).hexdigest() if is_fragment else fingerprint(program),
         program.name,
         len(program.nodes),
-        encode(program, compression=0),  # it only crosses pipes: compressing takes longer
+        content,
         any(constant.made is None for constant in program.constants),
         variant.provenance,
+        contexts_of(program, variant.provenance.values) if is_fragment else (),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from mindgap.verdicts.elements import (
 from mindgap.verdicts.floor import real_view
 from mindgap.verdicts.ordered import compare_indices
 from mindgap.verdicts.survey import RESHAPED, Survey, Surveyed
+from mindgap.verdicts.unspecified.chance import RANDOM_STREAM
 from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION, SIGNED_ZERO
 
 
@@ -62,7 +64,8 @@ def _metadata(name: str, eager: torch.Tensor, candidate: torch.Tensor, known: Su
     was, got = _meta(eager), _meta(candidate)
     if known is not None and known.distrust == RESHAPED and kind is Kind.SHAPE:
         return Comparison(name, Conclusion.UNJUDGED, kind, why=RESHAPED, total=eager.numel())
-    if known is not None and known.reshaped_by and kind is Kind.SHAPE:
+    may_be = known is not None and (known.likely is None or known.likely.allows(candidate.shape))
+    if known is not None and known.reshaped_by and kind is Kind.SHAPE and may_be:
         why = f"{got} where eager gives {was}"
         return Comparison(name, Conclusion.HAZARD, kind, rule=known.reshaped_by, why=why, total=eager.numel())
     return Comparison(
@@ -131,14 +134,18 @@ class _Tally:
     candidate_wrong: int = 0
     eager_wrong: int = 0
     both_wrong: int = 0
+    nearer: int = 0
+    """Of those where only the candidate is wrong: it is nearer to float64 than eager, which is right only if every
+    operator rounds."""
     apart: int = 0
     """Elements beyond rounding where no reference says who is wrong."""
     worst_bad: _Worst = field(default_factory=_Worst)
     worst_rounded: _Worst = field(default_factory=_Worst)
     largest: float = 0.0
+    """Of what makes the others rounding: the distance from float64, or from eager where they are far from float64."""
     largest_eager: float = 0.0
-    largest_apart: float | None = None
-    """Of the elements that are far from float64 on both sides and yet near each other."""
+    far: float | None = None
+    """The distance from float64 where only the distance from eager makes it rounding."""
     bad: float = 0.0
     bad_eager: float = 0.0
     """Of the elements beyond rounding."""
@@ -180,6 +187,9 @@ class _Tally:
         left = torch.ones(len(batch.indices), dtype=torch.bool)
         if batch.eager.is_floating_point():
             masks = {**masks, SIGNED_ZERO: batch.eager == batch.candidate}  # equal, and yet not the same bits
+        if RANDOM_STREAM in masks:  # the same number within rounding is the same draw
+            drawn = masks[RANDOM_STREAM] & (apart(batch.candidate, batch.eager, expected) > THRESHOLD)
+            masks = {**masks, RANDOM_STREAM: drawn}
         for rule, mask in masks.items():
             count = int((mask & left).sum())
             if count:
@@ -202,17 +212,19 @@ class _Tally:
         self.candidate_wrong += int((wrong & ~eager_wrong).sum())
         self.eager_wrong += int((eager_wrong & ~wrong).sum())
         self.both_wrong += int((wrong & eager_wrong).sum())
+        self.nearer += _count_nearer(batch, expected, wrong & ~eager_wrong)
         # Both right and yet far apart: one kept intermediate values wide, the other rounded them.
         self.rounded += int((~close & ~wrong & ~eager_wrong).sum())
         bad = wrong | eager_wrong
         self._see_bad(batch, expected, bad, errors, eager_errors)
         rest = ~bad
-        both_far = rest & close & (torch.maximum(errors, eager_errors) > THRESHOLD)
-        if bool(both_far.any()):
-            self.largest_apart = max(self.largest_apart or 0.0, _top(between[both_far]))
-        self.largest = max(self.largest, _top(errors[rest]))
-        self.largest_eager = max(self.largest_eager, _top(eager_errors[rest]))
-        self.worst_rounded.see(errors[rest], errors[rest], expected.at(rest), batch.at(rest))
+        far = rest & (torch.maximum(errors, eager_errors) > THRESHOLD)  # and so near eager
+        if bool(far.any()):
+            self.far = max(self.far or 0.0, _top(errors[far]), _top(eager_errors[far]))
+        deciding = torch.where(far, between, errors)
+        self.largest = max(self.largest, _top(deciding[rest]))
+        self.largest_eager = max(self.largest_eager, _top(torch.where(far, between, eager_errors)[rest]))
+        self.worst_rounded.see(deciding[rest], deciding[rest], expected.at(rest), batch.at(rest))
 
     def _see_bad(
         self, batch: _Batch, expected: Expected, bad: torch.Tensor, errors: torch.Tensor, others: torch.Tensor
@@ -253,11 +265,18 @@ class _Tally:
             why += f", most of it in {known.amplifier}" if known.amplifier else ""
             return self._filled(Conclusion.UNJUDGED, why=why)
         if wrong and self._trusted:
-            return self._filled(Conclusion.DIVERGES, blame=self._blame())
+            blame = self._blame()
+            why = _NEARER if blame is Blame.UNCLEAR else ""
+            return self._filled(Conclusion.DIVERGES, blame=blame, why=why)
         if wrong and known is not None and known.spread is None:
             return self._filled(Conclusion.UNJUDGED, why=known.distrust)
         if wrong and known is not None:
             return self._filled(Conclusion.DIVERGES, blame=Blame.UNCLEAR, why=known.distrust)
+        if RANDOM_STREAM in self.explained and known is not None and known.likely is not None:
+            contradiction = known.likely.contradiction(self.candidate)
+            if contradiction:
+                found = self._filled(Conclusion.DIVERGES, Blame.CANDIDATE, RANDOM_STREAM, contradiction)
+                return replace(found, fingerprint=f"{self.name} {contradiction}")
         if self.explained:
             rule = max(self.explained, key=lambda name: self.explained[name])
             return self._filled(Conclusion.HAZARD, rule=rule)
@@ -288,7 +307,9 @@ class _Tally:
     def _blame(self) -> Blame:
         if self.both_wrong or (self.candidate_wrong and self.eager_wrong):
             return Blame.BOTH
-        return Blame.CANDIDATE if self.candidate_wrong else Blame.EAGER
+        if self.candidate_wrong:
+            return Blame.UNCLEAR if self.nearer == self.candidate_wrong else Blame.CANDIDATE
+        return Blame.EAGER
 
     def _filled(
         self,
@@ -308,7 +329,7 @@ class _Tally:
             blame=blame,
             ratio=(self.bad if wrong else self.largest) if self.known is not None else None,
             eager_ratio=(self.bad_eager if wrong else self.largest_eager) if self._trusted else None,
-            apart=self.largest_apart if not wrong else None,
+            far=self.far if not wrong else None,
             worst=self._index(worst.index) if has_index else None,
             candidate_value=shown[0],
             eager_value=shown[1],
@@ -330,6 +351,18 @@ class _Tally:
     def _index(self, flat: int) -> tuple[int, ...]:
         flat //= 2 if self.eager.is_complex() else 1
         return tuple(int(i) for i in np.unravel_index(flat, tuple(self.eager.shape)))
+
+
+_NEARER: Final = "eager is right only if every operator rounds its result, and it is nearer to float64 than eager"
+
+
+def _count_nearer(batch: _Batch, expected: Expected, wrong: torch.Tensor) -> int:
+    """How many of these are nearer to float64 on the candidate than on eager, which is beyond its own bound."""
+    if expected.stepwise is None or not bool(wrong.any()):
+        return 0
+    chosen, wide = batch.at(wrong), replace(expected.at(wrong), stepwise=None)
+    own = deviation(chosen.eager, wide)
+    return int(((own > THRESHOLD) & (deviation(chosen.candidate, wide) < own)).sum())
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:

@@ -17,12 +17,13 @@ class Comparison:
     kind: Kind | None = None
     blame: Blame | None = None
     ratio: float | None = None
-    """The candidate's error against the reference in noise floors, or against eager where there is no reference: the
-    largest of the elements that are beyond rounding, or of all where none is."""
+    """The number that decides, in noise floors: the largest of the elements that are beyond rounding, or of all where
+    none is. It is the candidate's error against the reference; against eager where there is no reference, or where
+    both are far from it and near each other."""
     eager_ratio: float | None = None
-    """Eager's error, over the same elements."""
-    apart: float | None = None
-    """How far candidate and eager are from each other where only that makes it rounding: both are far from float64."""
+    """The same for eager; None without a reference."""
+    far: float | None = None
+    """How far candidate or eager is from float64 where only being near each other makes it rounding."""
     worst: tuple[int, ...] | None = None
     """Where it is worst."""
     candidate_value: str = ""

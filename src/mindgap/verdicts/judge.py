@@ -6,13 +6,16 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.program.state import BUFFER
+from mindgap.records.outcome import NO_OUTPUTS, Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
 from mindgap.verdicts import sentences
 from mindgap.verdicts.compare import compare_output
 from mindgap.verdicts.comparison import Comparison, gravest
 from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.unspecified.chance import RANDOM_STREAM
+from mindgap.verdicts.unspecified.precision import MISSING_KERNEL
 
 __all__ = ["Judgement", "judge"]
 
@@ -26,8 +29,14 @@ class Judgement:
     """Empty where eager or the candidate did not run."""
 
 
-def judge(eager: Outcome, candidates: Sequence[Outcome], survey: Survey | None) -> dict[str, Judgement]:
-    """One judgement per candidate, by platform name."""
+def judge(
+    eager: Outcome, candidates: Sequence[Outcome], survey: Survey | None, refusal_agrees: bool = False
+) -> dict[str, Judgement]:
+    """One judgement per candidate, by platform name.
+
+    `refusal_agrees` is for cases that may be invalid on purpose: then a candidate that refuses what eager refuses does
+    what it should. For anything else it has not shown that it can run it.
+    """
     usable = survey if survey is not None and not survey.problem else None
     compared: dict[str, list[Comparison]] = {}
     verdicts: dict[str, Verdict] = {}
@@ -38,7 +47,7 @@ def judge(eager: Outcome, candidates: Sequence[Outcome], survey: Survey | None) 
             compared[name] = _comparisons(eager, candidate, usable)
             verdicts[name], prints[name] = _judge_one(eager, candidate, usable, compared[name])
         else:
-            verdicts[name], prints[name] = _judge_failure(eager, candidate)
+            verdicts[name], prints[name] = _judge_failure(eager, candidate, refusal_agrees)
     grouped = _grouped(verdicts, prints)
     return {name: Judgement(verdict, tuple(compared.get(name, ()))) for name, verdict in grouped.items()}
 
@@ -47,8 +56,10 @@ def _judge_one(
     eager: Outcome, candidate: Outcome, usable: Survey | None, comparisons: list[Comparison]
 ) -> tuple[Verdict, str]:
     """A verdict and the fingerprint of its fault."""
+    if not comparisons and (not eager.digest or eager.digest == NO_OUTPUTS or eager.digest != candidate.digest):
+        return Verdict(candidate.platform, Conclusion.UNJUDGED, sentences.nothing_to_compare(eager, candidate)), ""
     found = gravest(comparisons) if comparisons else Comparison("output", Conclusion.AGREES)
-    random = usable is not None and "random-stream" in usable.rules
+    random = usable is not None and RANDOM_STREAM in usable.rules
     if candidate.stable is False and not random:
         return _unstable(candidate.platform, found), ""
     if eager.stable is False and not random and found.conclusion is not Conclusion.AGREES:
@@ -62,16 +73,20 @@ def _judge_one(
     sentence += _layouts(eager, candidate)
     if usable is None and found.conclusion not in (Conclusion.AGREES, Conclusion.ROUNDING):
         sentence += " (no survey of this program: compared with eager alone)"
+    conclusion, left_out = found.conclusion, (*eager.not_compared, *candidate.not_compared)
+    if left_out and conclusion is not Conclusion.DIVERGES:
+        conclusion = conclusion if conclusion is Conclusion.HAZARD else Conclusion.UNJUDGED
+        sentence = sentences.partly_compared(sentence, left_out)
     verdict = Verdict(
         candidate.platform,
-        found.conclusion,
+        conclusion,
         sentence,
         kind=found.kind,
         blame=found.blame if found.conclusion is Conclusion.DIVERGES else None,
-        error_over_bound=_largest(c.ratio for c in alike),
+        error_over_bound=_largest(c.ratio for c in alike if c.wrong or c.conclusion is not Conclusion.HAZARD),
         eager_error_over_bound=_largest(c.eager_ratio for c in alike),
         worst=found.location if found.conclusion is not Conclusion.AGREES else None,
-        rule=found.rule,
+        rule=found.rule if conclusion is Conclusion.HAZARD else None,
     )
     wrong = sorted(c.fingerprint for c in comparisons if c.conclusion is Conclusion.DIVERGES)
     return verdict, " ".join(wrong)
@@ -88,6 +103,8 @@ def _comparisons(eager: Outcome, candidate: Outcome, survey: Survey | None) -> l
     comparisons = []
     for item in eager.outputs:
         other = given.pop(item.name, None)
+        if other is None and any(name.startswith(f"{item.name} (") for name in candidate.not_compared):
+            continue
         if other is None:
             comparisons.append(_missing(item))
             continue
@@ -104,7 +121,8 @@ def _layouts(eager: Outcome, candidate: Outcome) -> str:
 
 
 def _missing(item: NamedTensor) -> Comparison:
-    what = "does not write it back" if item.name.startswith("input:") else "does not return it"
+    changed = item.name.startswith(("input:", BUFFER))
+    what = "does not write it back" if changed else "does not return it"
     return Comparison(
         item.name,
         Conclusion.DIVERGES,
@@ -136,7 +154,7 @@ def _extra(item: NamedTensor, survey: Survey | None) -> Comparison:
     )
 
 
-def _judge_failure(eager: Outcome, candidate: Outcome) -> tuple[Verdict, str]:
+def _judge_failure(eager: Outcome, candidate: Outcome, refusal_agrees: bool) -> tuple[Verdict, str]:
     """Eager or the candidate did not run the program."""
     name = candidate.platform
     if candidate.ok:
@@ -144,10 +162,14 @@ def _judge_failure(eager: Outcome, candidate: Outcome) -> tuple[Verdict, str]:
         if eager.status in (Status.REJECTED, Status.CRASH, Status.ERROR):
             text = sentences.accepts(eager, candidate)
             return Verdict(name, Conclusion.DIVERGES, text, Kind.VALIDATION, by), "accepts"
+        if eager.status is Status.UNSUPPORTED:
+            text = sentences.supports(eager, candidate)
+            return Verdict(name, Conclusion.HAZARD, text, Kind.VALIDATION, rule=MISSING_KERNEL), ""
         text = f"eager did not run it ({eager.status.value} at {eager.stage.value}), so nothing can be compared"
         return Verdict(name, Conclusion.UNJUDGED, text), ""
     if not eager.ok and _same_refusal(eager, candidate):
-        return Verdict(name, Conclusion.AGREES, sentences.both_refuse(candidate)), ""
+        text = sentences.both_refuse(candidate)
+        return Verdict(name, Conclusion.AGREES if refusal_agrees else Conclusion.FAILED, text), ""
     if eager.ok and candidate.status is Status.REJECTED and candidate.stage is Stage.RUN:
         text = sentences.refuses(candidate)
         return Verdict(name, Conclusion.DIVERGES, text, Kind.VALIDATION, Blame.CANDIDATE), "refuses"
@@ -178,6 +200,17 @@ def _unstable(platform: str, found: Comparison) -> Verdict:
     return Verdict(platform, Conclusion.UNSTABLE, sentence, found.kind, worst=found.location if found.worst else None)
 
 
+def fault_of(judged: Judgement) -> str | None:
+    """The name of a candidate's fault, the same for every platform that shows it on the same case; None without one."""
+    wrong = sorted(c.fingerprint for c in judged.comparisons if c.conclusion is Conclusion.DIVERGES)
+    is_fault = judged.verdict.conclusion is Conclusion.DIVERGES and wrong
+    return _fault_name(judged.verdict.kind, " ".join(wrong)) if is_fault else None
+
+
+def _fault_name(kind: Kind | None, fault: str) -> str:
+    return f"{kind.value if kind else 'fault'}-{hashlib.blake2b(fault.encode(), digest_size=4).hexdigest()}"
+
+
 def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str]) -> dict[str, Verdict]:
     """Name the faults that several candidates share: together they are one witness."""
     sharing: dict[str, list[str]] = {}
@@ -187,8 +220,7 @@ def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str]) -> dict[str, 
     for fault, platforms in sharing.items():
         if len(platforms) < 2:
             continue
-        kind = verdicts[platforms[0]].kind
-        group = f"{kind.value if kind else 'fault'}-{hashlib.blake2b(fault.encode(), digest_size=4).hexdigest()}"
+        group = _fault_name(verdicts[platforms[0]].kind, fault)
         for platform in platforms:
             others = ", ".join(other for other in platforms if other != platform)
             old = verdicts[platform]

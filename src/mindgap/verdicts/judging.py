@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from mindgap.errors import MindgapError
+from mindgap.errors import FilesLost, MindgapError
 from mindgap.execution.arena import opened
 from mindgap.execution.parcel import Constants, Parcel, open_parcel, with_state
 from mindgap.execution.pool import HOST, Pool
@@ -26,7 +26,10 @@ from mindgap.verdicts.steps import STEPS, Step, judge_all, judge_in_steps
 from mindgap.verdicts.survey import Survey
 from mindgap.verdicts.surveyor import Surveyor
 
-NOT_NEEDED: Final = "not needed: every platform gave eager's bits"
+NO_BASELINE: Final = "none: eager could not run it"
+NO_CANDIDATE: Final = "none: no platform ran it"
+SAME_BITS: Final = "not needed: no platform gave other bits than eager"
+NOTHING_BEYOND: Final = "not needed: no platform is farther from eager than rounding explains"
 
 
 class Comparing(NamedTuple):
@@ -43,6 +46,8 @@ class Question:
     case: Parcel
     groups: tuple[Comparing, ...]
     steps: tuple[Step, ...] = STEPS
+    refusal_agrees: bool = False
+    """Whether the case may be invalid on purpose: then refusing it is right where eager refuses it."""
     relation: Relation | None = None
     """Set when the baseline is not another platform but another program on the same platform."""
 
@@ -74,6 +79,8 @@ def judge_cases(worker: Worker, questions: tuple[Question, ...]) -> Iterator[Jud
     for question in questions:
         try:
             yield judged(question, worker.keep(Constants))
+        except FilesLost:
+            raise
         except Exception as error:
             sys.stderr.write(traceback.format_exc())
             yield unjudged(question, f"judging failed, which is a bug in mindgap: {type(error).__name__}: {error}")
@@ -87,10 +94,10 @@ def judged(question: Question, constants: Constants) -> Judged:
         original = open_parcel(question.relation.original, constants)
         found = judge_related(question.relation, groups[0][0], groups[0][1][0], original, evidence.survey)
     else:
-        found = judge_in_steps(groups, evidence.survey, question.steps)
+        found = judge_in_steps(groups, evidence.survey, question.steps, question.refusal_agrees)
     last = evidence.last
     if last is None:
-        return Judged(found, NOT_NEEDED)
+        return Judged(found, without_reference(question.groups))
     if last.problem:
         return Judged(found, f"none: the float64 reference could not be made ({last.problem})")
     return Judged(found, "eager in float64", last.rules, last.runs, last.largest_spread, is_surveyed=True)
@@ -139,13 +146,22 @@ def unjudged(question: Question, reason: str) -> Judged:
 def ask_judge(pool: Pool, question: Question, host: PlatformSpec = HOST) -> Judged:
     """The answer to a question; no worker is needed where every platform gave the baseline's bits."""
     if not any(differs(group.baseline, c) for group in question.groups for c in group.candidates):
-        return Judged(judge_all(question.groups, None), NOT_NEEDED)
-    answers: list[Judged] = []
-    death = pool.ask(host, judge_cases, (_by_file(question),), on_item=answers.append)
-    if answers:
-        return answers[0]
-    assert isinstance(death, Death)
-    return unjudged(question, f"the float64 reference could not be made: {death.message}")
+        return Judged(judge_all(question.groups, None, question.refusal_agrees), without_reference(question.groups))
+    answer = pool.ask_one(host, judge_cases, (_by_file(question),))
+    if isinstance(answer, Death):
+        return unjudged(question, f"the float64 reference could not be made: {answer.message}")
+    return answer
+
+
+def without_reference(groups: Sequence[Comparing]) -> str:
+    """Why errors were measured against nothing."""
+    asked = [group for group in groups if group.candidates]
+    if not any(group.baseline.ok for group in asked):
+        return NO_BASELINE
+    ran = [(group.baseline, c) for group in asked for c in group.candidates if group.baseline.ok and c.ok]
+    if not ran:
+        return NO_CANDIDATE
+    return NOTHING_BEYOND if any(differs(*pair) for pair in ran) else SAME_BITS
 
 
 def _by_file(question: Question) -> Question:

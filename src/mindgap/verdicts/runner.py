@@ -22,7 +22,7 @@ from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.operators import base_name
 from mindgap.program.precision import in_float64, widen, widen_any
-from mindgap.program.state import ModuleState, seed_python
+from mindgap.program.state import BUFFER, ModuleState, seed_python
 from mindgap.records.tensors import TensorMeta, same_bits
 from mindgap.verdicts.traps import divides, safe_arguments
 
@@ -106,15 +106,17 @@ class HookedRunner(ABC):
         self.inputs = inputs
         self.seed = seed
 
-    def run(self, hook: Hook, wide: bool = False) -> dict[str, torch.Tensor]:
+    def run(self, hook: Hook, wide: bool = False, seed: int | None = None) -> dict[str, torch.Tensor]:
         """Outputs by name, then every input that may have changed as `input:NAME`.
 
-        With `wide`, the model runs in float64.
+        With `wide`, the model runs in float64; with `seed`, from other random numbers.
         """
+        seed = self.seed if seed is None else seed
         tensors = self.inputs.copies()
         if wide:
             tensors = [widen(tensor) for tensor in tensors]
-        torch.default_generator.manual_seed(self.seed)
+        torch.default_generator.manual_seed(seed)
+        seed_python(seed)
         with torch.no_grad(), default_dtype(torch.float64) if wide else contextlib.nullcontext():
             result = self.call(tensors, hook, wide)
         found = dict(named(result))
@@ -203,13 +205,13 @@ class CallableRunner(HookedRunner):
         return not same_bits(before, after)
 
     def call(self, tensors: Sequence[torch.Tensor], hook: Hook, wide: bool) -> Any:
-        seed_python(self.seed)
         function = self._wide if wide else self._function
         args, kwargs = self.inputs.call(tensors)
         state = ModuleState(function)
         try:
             with _Dispatch(hook, wide):
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+            return {"": result, **{f"{BUFFER}{name}": t.clone() for name, t in sorted(state.changed().items())}}
         finally:
             state.restore()
 

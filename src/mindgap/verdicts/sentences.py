@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Final
 
+from mindgap.program.state import BUFFER
 from mindgap.records.outcome import Outcome, Status
 from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.comparison import Comparison
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.unspecified import RULES
+from mindgap.verdicts.unspecified.chance import RANDOM_STREAM
 from mindgap.verdicts.unspecified.precision import INTERMEDIATE_PRECISION, SIGNED_ZERO
 
 
@@ -53,9 +57,9 @@ def _rounding(found: Comparison, runs: int) -> str:
     if not found.ratio:
         return f"{found.output} differs from eager only in the last bits of {_share(found)}"
     allowed = f"{THRESHOLD:.0f} allowed {'noise floors' if runs else 'units in the last place'}"
-    if found.apart is not None:
-        far = f"{times(found.ratio)} and {times(found.eager_ratio or 0.0)} from float64"
-        return f"within rounding of eager: {times(found.apart)} of {allowed} ({far}), {found.location}"
+    if found.far is not None:
+        far = f"both are up to {times(found.far)} from float64"
+        return f"within rounding of eager: {times(found.ratio)} of {allowed} ({far}), {found.location}"
     to = "" if found.right_value else " of eager"
     return f"within rounding{to}: {times(found.ratio)} of {allowed}, {found.location}"
 
@@ -64,6 +68,8 @@ def _divergence(found: Comparison, platform: str) -> str:
     if found.kind in (Kind.DTYPE, Kind.SHAPE) and found.blame is Blame.CANDIDATE:
         what = f"{found.output} is {found.candidate_value} where eager gives {found.eager_value}"
         return f"{what}; eager defines what an operator returns, so {platform} is wrong"
+    if found.rule == RANDOM_STREAM:
+        return f"{found.output} is random, but not as it is on eager: {found.why}; {platform} is wrong"
     if found.kind is Kind.ORDER:
         return f"{found.output} has {_share(found)} out of order, ties and near-ties apart; {_who(found, platform)}"
     what = f"{found.location} is {found.candidate_value}, eager has {found.eager_value}"
@@ -96,20 +102,23 @@ def _who(found: Comparison, platform: str) -> str:
     """Who is wrong. The other side is called right only where it is within rounding."""
     because = f" ({found.why})" if found.why else ""
     if found.blame is Blame.CANDIDATE:
-        eager = found.eager_ratio or 0.0
-        right = "eager is right there, so " if eager <= THRESHOLD else f"eager is {_floors(eager)}, "
-        return f"{right}{platform} is wrong{because}"
+        return f"{_other_side('eager', found.eager_ratio, found.kind)}{platform} is wrong{because}"
     if found.blame is Blame.EAGER:
-        ours = found.ratio or 0.0
-        right = f"{platform} is right there, so " if ours <= THRESHOLD else f"{platform} is {_floors(ours)}, "
-        return f"{right}eager is wrong{because}"
+        return f"{_other_side(platform, found.ratio, found.kind)}eager is wrong{because}"
     if found.blame is Blame.BOTH:
         return f"both are wrong{because}"
     return f"who is wrong is unclear{': ' + found.why if found.why else ''}"
 
 
+def _other_side(name: str, ratio: float | None, kind: Kind | None) -> str:
+    """What is known of the side that is not blamed."""
+    if ratio is None:  # the order of indices is right or wrong; nothing else is known without a reference
+        return f"{name} has them in order, so " if kind is Kind.ORDER else ""
+    return f"{name} is right there, so " if ratio <= THRESHOLD else f"{name} is {_floors(ratio)}, "
+
+
 def both_refuse(outcome: Outcome) -> str:
-    return f"both refuse: {_first_line(outcome.message)}"
+    return f"refuses it as eager does: {_first_line(outcome.message)}"
 
 
 def accepts(eager: Outcome, candidate: Outcome) -> str:
@@ -119,6 +128,36 @@ def accepts(eager: Outcome, candidate: Outcome) -> str:
         return f"{candidate.platform} returns a result where eager crashes ({died}); a crash is never right"
     said = _first_line(eager.message)
     return f"{candidate.platform} returns a result where eager refuses ({said}); the check is missing"
+
+
+def supports(eager: Outcome, candidate: Outcome) -> str:
+    """The candidate runs what eager has no kernel for."""
+    said = _first_line(eager.message)
+    return f"{candidate.platform} returns a result where eager has no kernel ({said}): nothing to compare it with"
+
+
+def nothing_to_compare(eager: Outcome, candidate: Outcome) -> str:
+    left_out = list(dict.fromkeys((*eager.not_compared, *candidate.not_compared)))
+    if not left_out:
+        return "the model returns nothing and changes none of its inputs and buffers, so there is nothing to compare"
+    return f"nothing was compared: {_listed(left_out)} holds no tensors that mindgap can find; {_RETURN_TENSORS}"
+
+
+def partly_compared(sentence: str, left_out: Sequence[str]) -> str:
+    """What was compared, and what was not."""
+    names = list(dict.fromkeys(left_out))
+    state = [name.partition(" (")[0] for name in names if name.startswith(BUFFER)]
+    others = [name for name in names if not name.startswith(BUFFER)]
+    parts = [f"{_listed(others)} cannot be compared"] if others else []
+    parts += [f"it does not return {_listed(state)}, which the model changes"] if state else []
+    return "; ".join([*parts, f"the rest: {sentence}", *([_RETURN_TENSORS] if others else [])])
+
+
+_RETURN_TENSORS: Final = "return tensors, numbers, text, or dicts, tuples, dataclasses and objects that hold them"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def refuses(candidate: Outcome) -> str:

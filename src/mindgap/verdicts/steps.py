@@ -54,21 +54,24 @@ Group = tuple[Outcome, Sequence[Outcome]]
 
 
 def judge_in_steps(
-    groups: Sequence[Group], survey_with: Callable[[Step], Survey | None], steps: Sequence[Step] = STEPS
+    groups: Sequence[Group],
+    survey_with: Callable[[Step], Survey | None],
+    steps: Sequence[Step] = STEPS,
+    refusal_agrees: bool = False,
 ) -> dict[str, Judgement]:
     """One judgement per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
     judged: dict[str, Judgement] = {}
     if not any(disagree(base, other) for base, others in groups for other in others):
-        return judge_all(groups, None)
+        return judge_all(groups, None, refusal_agrees)
     for step in steps:
         if step == BRIEF[0]:
             if all(map(_in_the_last_bits, groups)):
-                judged = judge_all(groups, None)
+                judged = judge_all(groups, None, refusal_agrees)
                 if all(map(_is_near, judged.values())):
                     break
             continue
         survey = survey_with(step)
-        judged = judge_all(groups, survey)
+        judged = judge_all(groups, survey, refusal_agrees)
         if survey is None or survey.problem or all(_settled(found, step) for found in judged.values()):
             break
     return judged
@@ -102,11 +105,11 @@ def disagree(base: Outcome, other: Outcome) -> bool:
     return base.ok and other.ok and not same_outputs(base.outputs, other.outputs)
 
 
-def judge_all(groups: Sequence[Group], survey: Survey | None) -> dict[str, Judgement]:
+def judge_all(groups: Sequence[Group], survey: Survey | None, refusal_agrees: bool = False) -> dict[str, Judgement]:
     """One judgement per candidate, by platform name, with the evidence of one survey."""
     judged: dict[str, Judgement] = {}
     for base, others in groups:
-        judged |= judge(base, others, survey)
+        judged |= judge(base, others, survey, refusal_agrees)
     return judged
 
 
@@ -124,8 +127,10 @@ def _is_near(found: Judgement) -> bool:
 def _settled(found: Judgement, step: Step) -> bool:
     """Whether more evidence could not change it."""
     verdict = found.verdict
-    if _is_near(found) or verdict.conclusion is Conclusion.UNSTABLE:
+    if verdict.conclusion is Conclusion.UNSTABLE:
         return True
+    if _is_near(found):  # near eager, and both far from float64: a larger floor may tell that neither is
+        return step.is_last or all(c.far is None for c in found.comparisons)
     if step.reference and verdict.kind in (Kind.VALIDATION, Kind.DTYPE, Kind.SHAPE):
         return True
     return step.runs >= THOROUGH and verdict.conclusion is not Conclusion.DIVERGES

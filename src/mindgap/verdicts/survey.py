@@ -8,6 +8,8 @@ from typing import Final
 
 import torch
 
+from mindgap.verdicts.distribution import Likely
+
 THOROUGH: Final = 4
 """Noise runs from which a survey is complete; with fewer, it can only say that rounding explains a difference."""
 
@@ -48,6 +50,8 @@ class Surveyed:
     """By rule of unspecified behaviour: the elements that it reaches."""
     reshaped_by: str = ""
     """The rule of unspecified behaviour that may also give it another shape."""
+    likely: Likely | None = None
+    """What it showed with other seeds, where chance reaches it."""
     indices: Indices | None = None
     distrust: str = ""
     """Why the reference does not hold for this output."""

@@ -12,6 +12,7 @@ import torch
 from mindgap.program.inputs import Inputs
 from mindgap.records.tensors import DTYPE_NAMES, same_bits
 from mindgap.verdicts.amplifier import find_amplifier
+from mindgap.verdicts.distribution import SEEDS, Likely
 from mindgap.verdicts.elements import ILL, largest_deviation
 from mindgap.verdicts.factors import pool_for
 from mindgap.verdicts.floor import Floor
@@ -22,6 +23,7 @@ from mindgap.verdicts.reference import Careful, Stepwise, Wide
 from mindgap.verdicts.runner import Call, Capture, Hook, Runnable, runner_of
 from mindgap.verdicts.steps import ALL_RUNS
 from mindgap.verdicts.survey import RESHAPED, THOROUGH, Indices, Survey, Surveyed
+from mindgap.verdicts.unspecified.chance import RANDOM_STREAM
 from mindgap.verdicts.unspecified.precision import DENORMAL_FLUSH
 
 SUSPICIOUS: Final = 4.0
@@ -104,7 +106,12 @@ class Surveyor:
             found = {name: _with_stepwise(item, rounded.get(name)) for name, item in found.items()}
         reach = self.hazards
         found = {
-            name: replace(item, hazards=reach.masks[name], reshaped_by=reach.reshaped.get(name, ""))
+            name: replace(
+                item,
+                hazards=reach.masks[name],
+                reshaped_by=reach.reshaped.get(name, ""),
+                likely=self.likely.get(name) if RANDOM_STREAM in reach.masks[name] else None,
+            )
             for name, item in found.items()
         }
         return self.concluded(self.with_amplifier(self.with_careful(found, runs), floors))
@@ -149,6 +156,18 @@ class Surveyor:
         if small or any(map(_has_denormals, self.plain.values())):
             find_flushed(self.run, self.plain, found)
         return found
+
+    @cached_property
+    def likely(self) -> dict[str, Likely]:
+        """What each output shows with other seeds."""
+        samples: list[Outputs] = []
+        for number in range(SEEDS):
+            try:
+                samples.append(self.runner.run(Call.make, seed=self.runner.seed + number + 1))
+            except Exception:  # other numbers led to a value that the program refuses: chance decides everything
+                return {}
+        alike = [name for name in self.outputs if all(name in sample for sample in samples)]
+        return {name: Likely.of([sample[name] for sample in samples]) for name in alike}
 
     def surveyed(self, name: str, floor: Floor, reference: torch.Tensor | None, problem: str, more: bool) -> Surveyed:
         plain = self.plain[name]

@@ -110,7 +110,7 @@ def test_a_trusted_pickle_that_is_damaged(tmp_path: Path) -> None:
         load(Source(str(tmp_path / "net.pt"), trust=True))
 
 
-@pytest.mark.parametrize("spec", ["model.onnx", "resnet18", "", "keras:resnet"])
+@pytest.mark.parametrize("spec", ["model.zip", "resnet18", "", "keras:resnet"])
 def test_other_forms_list_those_that_work(spec: str) -> None:
     with pytest.raises(ModelError) as caught:
         load(Source(spec))
@@ -120,8 +120,11 @@ def test_other_forms_list_those_that_work(spec: str) -> None:
 
 
 def test_a_directory_or_file_that_is_no_model_says_why(tmp_path: Path) -> None:
+    (tmp_path / "model.zip").touch()
+    with pytest.raises(ModelError, match=r"files that end in \.zip are not models"):
+        load(Source("model.zip", directory=str(tmp_path)))
     (tmp_path / "model.onnx").touch()
-    with pytest.raises(ModelError, match=r"files that end in \.onnx are not models"):
+    with pytest.raises(ModelError, match=r"cannot run ONNX files[^$]*give the PyTorch model that it was exported from"):
         load(Source("model.onnx", directory=str(tmp_path)))
     with pytest.raises(ModelError, match=r"has no config\.json"):
         load(Source(".", directory=str(tmp_path)))

@@ -11,7 +11,8 @@ from mindgap.corpus.export import prepare
 from mindgap.corpus.load import load
 from mindgap.corpus.registry import DOMAINS
 from mindgap.corpus.roundtrip import difference, run_call, run_source
-from mindgap.corpus.sources.shipped import FOLDER, Smoke
+from mindgap.corpus.sources.shipped import Smoke
+from mindgap.corpus.spelling import SMOKE
 from mindgap.errors import ModelError
 from mindgap.program import codec
 from mindgap.program.inputs import Inputs
@@ -32,12 +33,12 @@ def test_every_domain_is_there_and_the_folder_is_small() -> None:
     offers = list(Smoke().offers())
     assert len(offers) >= 40 and {offer.domain for offer in offers} == set(DOMAINS)
     assert {offer.spec.removeprefix("smoke:") for offer in offers} == set(PAIRS)
-    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 1_000_000
-    assert {path.suffix for path in FOLDER.iterdir()} == {".mgp"}, "no weights are stored"
+    assert sum(path.stat().st_size for path in SMOKE.iterdir()) < 1_000_000
+    assert {path.suffix for path in SMOKE.iterdir()} == {".mgp"}, "no weights are stored"
 
 
 def test_most_are_small() -> None:
-    programs = [codec.decode(path.read_bytes()) for path in FOLDER.glob("*.mgp")]
+    programs = [codec.decode(path.read_bytes()) for path in SMOKE.glob("*.mgp")]
     assert all(program.parameter_count() <= 1_000_000 for program in programs)
     assert sum(len(program.nodes) <= 200 for program in programs) >= 0.8 * len(programs)
     for program in programs:
@@ -46,7 +47,7 @@ def test_most_are_small() -> None:
 
 @pytest.mark.parametrize("name", sorted(PAIRS))
 def test_a_program_gives_its_sources_bits(name: str) -> None:
-    program, constants = codec.load(FOLDER / f"{name}.mgp")  # every weight is made again and checked
+    program, constants = codec.load(SMOKE / f"{name}.mgp")  # every weight is made again and checked
     source = load(Source(spec_of(PAIRS[name]), directory=str(ROOT)))
     example = load(Source(f"smoke:{name}")).args
     inputs = prepare(source)

@@ -31,6 +31,7 @@ class PickledModule(ModelSource):
         path = files.resolve(source.spec, source.directory)
         if not source.trust:
             raise files.refuse(path, "it is a Python pickle")
+        files.make_importable(source)
         try:
             model = torch.load(path, map_location="cpu", weights_only=False)
         except Exception as error:  # unpickling runs any code and raises any type

@@ -22,7 +22,6 @@ class ProgramFile(ModelSource):
 
     def load(self, source: Source) -> Loaded:
         path = files.resolve(source.spec, source.directory)
-        files.read(path)
         return read_program(path, path.name, source.seed)
 
 

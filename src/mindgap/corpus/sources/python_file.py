@@ -19,10 +19,10 @@ from mindgap.corpus import files
 from mindgap.corpus.inputs import as_call, first_line
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import ModelSource, register
+from mindgap.corpus.spelling import PYTHON_FILE, undefined
 from mindgap.errors import MindgapError, ModelError
 from mindgap.records.source import Source
 
-_FORM: Final = re.compile(r"(?P<path>.+\.py)(?::(?P<factory>[A-Za-z_]\w*))?$")
 _INPUTS: Final = ("inputs", "example_inputs")
 
 
@@ -33,13 +33,14 @@ class PythonFile(ModelSource):
     forms = ("file.py:factory", "file.py")
 
     def claims(self, spec: str, directory: Path) -> bool:
-        return _FORM.match(spec) is not None
+        return PYTHON_FILE.match(spec) is not None
 
     def load(self, source: Source) -> Loaded:
-        match = _FORM.match(source.spec)
+        match = PYTHON_FILE.match(source.spec)
         assert match is not None
         path = files.resolve(match["path"], source.directory).resolve()
         name = path.name if match["factory"] is None else f"{path.name}:{match['factory']}"
+        files.make_importable(source)
         with _importable(path.parent):
             module = _import(path)
             given = _made(module, path, match["factory"])
@@ -55,13 +56,7 @@ def _made(module: ModuleType, path: Path, factory: str | None) -> Any:
     """What the factory returns, or the file's `model`."""
     name = factory or "model"
     if not hasattr(module, name):
-        public = [item for item in vars(module) if not item.startswith("_")]
-        hint = files.did_you_mean(name, public) if factory else None
-        raise ModelError(
-            f"{path.name} does not define {name}",
-            where=str(path),
-            hint=hint or "define model (a module or a function) and inputs(), or name a factory: file.py:factory",
-        )
+        raise undefined(path, factory, list(vars(module)))
     value = getattr(module, name)
     if factory is None:
         return value

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Final
 
 from mindgap.corpus import attempts
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import DOMAINS, Library, Offer, register
 from mindgap.corpus.sources.program_file import read_program
+from mindgap.corpus.spelling import SMOKE
 from mindgap.records.source import Source
-
-FOLDER: Final = Path(__file__).parents[1] / "smoke"
 
 
 @register
@@ -25,13 +22,13 @@ class Smoke(Library):
     extra = ""
 
     def offers(self) -> Iterator[Offer]:
-        for path in sorted(FOLDER.glob("*.mgp")):
+        for path in sorted(SMOKE.glob("*.mgp")):
             yield Offer(f"smoke:{path.stem}", domain_of(path.stem))
 
     def load(self, source: Source) -> Loaded:
-        names = [item.stem for item in FOLDER.glob("*.mgp")]
+        names = [item.stem for item in SMOKE.glob("*.mgp")]
         name = attempts.known(source.spec.removeprefix("smoke:"), names, self.prefix)
-        return read_program(FOLDER / f"{name}.mgp", source.spec, source.seed)
+        return read_program(SMOKE / f"{name}.mgp", source.spec, source.seed)
 
 
 def file_name(domain: str, model: str) -> str:

@@ -25,6 +25,7 @@ class TimmModel(Library):
     prefix = "timm"
     packages = ("timm",)
     extra = "timm"
+    spelled_in = ("models", r"@register_model\s+def (\w+)\(")
 
     def offers(self) -> Iterator[Offer]:
         timm = library.import_library("timm", self.extra)

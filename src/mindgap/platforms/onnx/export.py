@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -9,10 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
 
 from mindgap.platforms.base import StageClock
 from mindgap.platforms.exported import Export, by_placeholder, export, quiet
 from mindgap.platforms.ladder import Rung
+from mindgap.platforms.lowering import Decomposition, Lowered, Lowering
 from mindgap.platforms.messages import MessageRules
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
@@ -84,11 +88,14 @@ def require_exporter() -> None:
             raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
-def export_onnx(case: Case, clock: StageClock) -> OnnxModel:
+def export_onnx(case: Case, clock: StageClock, remembered: bool = False) -> OnnxModel:
     """The case as torch's own exporter converts it by default."""
-    exported = export(case, clock)
+    exported = export(case, clock, exporter().lowering if remembered else None)
     with clock(Stage.CONVERT), quiet(), torch.no_grad():
-        converted = torch.onnx.export(exported.exported, dynamo=True, verbose=False)
+        if remembered:
+            converted: torch.onnx.ONNXProgram | None = exporter().converted(exported.exported)
+        else:
+            converted = torch.onnx.export(exported.exported, dynamo=True, verbose=False)
         assert converted is not None  # with dynamo=True the exporter returns a program
         size = sum(tensor.numel() * tensor.element_size() for tensor in case.constants.values())
         names = tuple(str(value.name) for value in converted.model.graph.inputs)
@@ -99,6 +106,48 @@ def export_onnx(case: Case, clock: StageClock) -> OnnxModel:
         path = Path(directory.name) / "model.onnx"
         converted.save(str(path), external_data=True)
         return OnnxModel(exported, None, path, directory, names, tuple(indices))
+
+
+class _Exporter:
+    """The steps of torch's exporter one by one, so that what they look up each time is looked up once."""
+
+    def __init__(self) -> None:
+        from torch.onnx import _constants
+        from torch.onnx._internal.exporter import _core, _decomp, _fx_passes, _registration
+
+        self._core, self._passes = _core, _fx_passes
+        self._opset = _constants.ONNX_DEFAULT_OPSET
+        self._registry = _registration.ONNXRegistry.from_torchlib(opset_version=self._opset)
+        known = set(_decomp.get_onnx_implemented_overloads(self._registry))
+        self._table = _decomp.create_onnx_friendly_decomposition_table(known)
+        self.lowering = Lowering(Decomposition(self._decomposed, lambda: self._table, self._finish))
+
+    def converted(self, exported: ExportedProgram) -> torch.onnx.ONNXProgram:
+        """What `torch.onnx.export` does; of a program that is decomposed already, only what is left to do."""
+        from torch.onnx._internal._lazy_import import onnxscript_apis  # type: ignore[attr-defined]
+
+        if not isinstance(exported, Lowered):
+            return self._core.export(exported, registry=self._registry, verbose=False, opset_version=self._opset)
+        program = self._core._exported_program_to_onnx_program(exported, registry=self._registry)
+        program.model = onnxscript_apis.convert_version(program.model, self._opset)
+        program.optimize()
+        return program
+
+    def _decomposed(self, exported: ExportedProgram) -> ExportedProgram:
+        with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+            found: ExportedProgram = exported.run_decompositions(
+                dict(self._table)
+            )  # which takes out of it what it does itself
+            self._finish(found.graph_module)
+            return found
+
+    def _finish(self, module: GraphModule) -> None:
+        self._passes.insert_type_promotion_nodes(module)
+        self._passes.remove_assertion_nodes(module)
+
+
+exporter: Final = functools.cache(_Exporter)
+"""One for a process: it remembers every call that it has lowered."""
 
 
 def add_model(dtype: str) -> Any:

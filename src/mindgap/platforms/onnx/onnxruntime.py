@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, Profile, StageClock, status_of, thread_knobs, threads_of
-from mindgap.platforms.exported import ExportedRun, from_bits, to_numpy
+from mindgap.platforms.exported import LOWERING, LOWERING_MEANS, REMEMBERED, ExportedRun, from_bits, to_numpy
 from mindgap.platforms.ladder import Knob, Ladder, Rung
 from mindgap.platforms.messages import MessageRules
 from mindgap.platforms.onnx.export import (
@@ -60,7 +60,9 @@ class OnnxRuntime(Platform):
         "optimisation": "none, basic, extended or all (the default)",
         "threads": "threads inside one operator (1)",
         "providers": "execution providers in order (CPUExecutionProvider)",
+        LOWERING: LOWERING_MEANS,
     }
+    in_crowds: ClassVar = {LOWERING: REMEMBERED}
     packages = (*PACKAGES, "onnxruntime")
     message_rules = _MESSAGES
 
@@ -75,7 +77,7 @@ class OnnxRuntime(Platform):
         return guarded(ask)
 
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
-        model = export_onnx(case, clock)
+        model = export_onnx(case, clock, self.spec.options.get(LOWERING) == REMEMBERED)
         with clock(Stage.COMPILE):
             source = str(model.path) if model.path else model.proto.SerializeToString()
             session = self.session(source)

@@ -7,6 +7,12 @@ from typing import Final
 from mindgap.platforms.messages import MessageRules
 
 TORCH: Final = MessageRules(
+    summaries=(
+        # What follows names symbols that torch made up.
+        (r"Could not guard on data-dependent expression", "the code branches on the value of a tensor"),
+        (r"Could not extract specialized integer from data-dependent", "the code takes a number out of a tensor"),
+        (r"\.numpy\(\) is not supported for tensor subclasses", "the code calls .numpy() on a tensor"),
+    ),
     rewrites=(
         (r"(?:kernel, )?\b[a-z0-9]{40,}[\w.]*:\d+, ", ""),  # where inductor keeps a kernel
         (r"<?OpOverload\(op='([\w.]+)', overload='(\w+)'\)>?", r"\1.\2"),

@@ -19,7 +19,7 @@ from mindgap.program.build import named_results
 from mindgap.program.case import Case
 from mindgap.program.graph import Program, map_leaves
 from mindgap.program.inputs import copy_of
-from mindgap.program.state import ModuleState, seed_python
+from mindgap.program.state import BUFFER, ModuleState, seed_python
 from mindgap.records.outcome import Ran, Status
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, same_bits
@@ -96,26 +96,41 @@ class TorchRun(Prepared):
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
         placed = [self._placement.put(tensor) for tensor in tensors]
-        outputs, dropped = named_outputs(self.result(placed))
-        if dropped and "not compared" not in self.note:
-            self.note = "; ".join(filter(None, [self.note, f"not compared: {', '.join(dropped)}"]))
+        try:
+            outputs, self.not_compared = named_outputs(self._result(placed))
+            outputs += self._buffers()
+        finally:
+            self._state.restore()
         for item, before, after in zip(self._case.inputs.tensors, tensors, placed):
             changed = fetched(f"input:{item.name}", after)
             if not same_bits(before, changed.tensor):
                 outputs.append(changed)
         return outputs
 
+    def _buffers(self) -> list[NamedTensor]:
+        """The buffers that the run changed, and those that the program lists because it may change them."""
+        if self.ran is Ran.PROGRAM:
+            return []  # they are outputs of the program
+        found, all_of_them = self._state.changed(), self._state.holds()
+        for name, _ in self._case.program.output_leaves() if self._case.program else ():
+            if name.startswith(BUFFER) and name.removeprefix(BUFFER) in all_of_them:
+                found[name.removeprefix(BUFFER)] = all_of_them[name.removeprefix(BUFFER)]
+        return [fetched(f"{BUFFER}{name}", found[name]) for name in sorted(found)]
+
     def result(self, placed: Sequence[torch.Tensor]) -> Any:
         """What the case returns for tensors that are on the device already."""
-        seed_python(self._case.seed)
-        self._placement.kind.set_seed(self._case.seed)
         try:
-            with torch.no_grad():
-                result = self._call(placed)
-            self._placement.kind.wait()
-            return result
+            return self._result(placed)
         finally:
             self._state.restore()
+
+    def _result(self, placed: Sequence[torch.Tensor]) -> Any:
+        seed_python(self._case.seed)
+        self._placement.kind.set_seed(self._case.seed)
+        with torch.no_grad():
+            result = self._call(placed)
+        self._placement.kind.wait()
+        return result
 
 
 class TorchPlatform(Platform):
@@ -190,16 +205,18 @@ def call_with(case: Case, model: Callable[..., Any]) -> PlacedCall:
     return call
 
 
-def named_outputs(result: Any) -> tuple[list[NamedTensor], list[str]]:
-    """Outputs by path as `Program.output_leaves` names them, and those that are not tensors or numbers."""
+def named_outputs(result: Any) -> tuple[list[NamedTensor], tuple[str, ...]]:
+    """Outputs by path as `Program.output_leaves` names them, and those that cannot be compared."""
     outputs: list[NamedTensor] = []
     dropped: list[str] = []
     for name, leaf in named_results(result):
-        if isinstance(leaf, torch.Tensor):
+        if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and leaf.dtype in DTYPE_NAMES:
             outputs.append(fetched(name, leaf))
+        elif isinstance(leaf, torch.Tensor):
+            dropped.append(f"{name} ({leaf.layout} tensor of {leaf.dtype})")
         elif leaf is not None:
             dropped.append(f"{name} ({type(leaf).__name__})")
-    return outputs, dropped
+    return outputs, tuple(dropped)
 
 
 def fetched(name: str, tensor: torch.Tensor) -> NamedTensor:

@@ -83,7 +83,7 @@ def index_out_of_range(draft: Draft) -> str:
         indices = [r for r in reads(node) if _is_index(draft, r)]
         if indices:
             source = Ref(draft.rng.choice(indices))
-            shift = draft.rng.choice((100_000, -100_000))
+            shift = draft.rng.choice((100_000, -100_000, -1, 64))
             draft.redirect(node.id, source, draft.insert(node.id, "aten.add.Scalar", [source, shift]))
             return f"shift index %{int(source)} by {shift} in node {node.id}: {draft.expect_refusal(node.id)}"
     raise Refused("no node indexes")

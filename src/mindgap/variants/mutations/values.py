@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
-
-import torch
 
 from mindgap.program.graph import Ref
 from mindgap.program.made import Made, Planted, Recipe, Whole
-from mindgap.records.tensors import DTYPES
 from mindgap.variants import pick
 from mindgap.variants.draft import Draft
 from mindgap.variants.registry import Family, mutation
 from mindgap.variants.rules import Refused
+from mindgap.variants.special import special_values
 
 _PLANS: Final = ("nan", "infinities", "zeros", "denormals", "extremes", "ties", "mixed", "large-angles", "near-whole")
 """Exceptional values that a variant may hold; `ordinary` means none."""
@@ -105,7 +102,7 @@ def special_activation(draft: Draft) -> str:
     """Plant exceptional values in a value right where an operator reads it."""
     user, source = pick.edge(draft, floating=True)
     found, plan = draft.tensor(source), draft.rng.choice(_PLANS)
-    values = _special_values(plan, found.meta.dtype)
+    values = special_values(plan, found.meta.dtype)
     draft.allow_poison = True
     if found.numel > _MOST_CHANGED:
         raise Refused("the tensor is too large")
@@ -125,7 +122,7 @@ def _planned(draft: Draft, ground: Recipe, dtype: str, plan: str) -> Recipe:
         if not dtype.startswith(("float", "bfloat")):
             raise Refused("whole numbers are tied as they are")
         return Whole(draft.rng.randrange(8), "ties", -2, 3)
-    values = _special_values(plan, dtype)
+    values = special_values(plan, dtype)
     if isinstance(ground, Planted):
         ground = ground.ground
     return Planted(ground, draft.rng.randrange(1 << 16), values, draft.rng.choice((3, 16, 64)))
@@ -142,41 +139,3 @@ def other_inputs(draft: Draft) -> str:
     seed = draft.rng.randrange(1, 1 << 16)
     draft.change_input(item.id, Made(seed, old.stream, old.low * factor, old.high * factor))
     return f"draw input {item.name} from seed {seed}, scaled by {factor:g}"
-
-
-def _special_values(plan: str, dtype: str) -> tuple[float | int, ...]:
-    """The values of a plan, as far as the dtype has them; Refused when it has none."""
-    element = DTYPES[dtype]
-    if element is torch.bool or element.is_complex:
-        raise Refused(f"{dtype} has no such values")
-    return _floating(plan, element) if element.is_floating_point else _whole(plan, element)
-
-
-def _floating(plan: str, element: torch.dtype) -> tuple[float, ...]:
-    info = torch.finfo(element)
-    smallest = float(info.smallest_normal) / 2
-    found: dict[str, tuple[float, ...]] = {
-        "nan": (math.nan,),
-        "infinities": (math.inf, -math.inf),
-        "zeros": (0.0, -0.0),
-        "denormals": (smallest, -smallest, smallest / 64),
-        "extremes": (float(info.max), float(info.min), float(info.smallest_normal), 1.0 + float(info.eps)),
-        "ties": (1.0, -1.0, 0.5, 2.0),
-        "mixed": (math.nan, math.inf, -math.inf, -0.0, float(info.max), smallest),
-        "large-angles": tuple(x for x in (1e3, -1e5, 1e8, 1e22) if x < info.max),
-        "near-whole": (0.5, 1.5, 2.5, -0.5, -1.5, 1.0 - float(info.eps)),
-    }
-    return found[plan]
-
-
-def _whole(plan: str, element: torch.dtype) -> tuple[int, ...]:
-    info = torch.iinfo(element)
-    found: dict[str, tuple[int, ...]] = {
-        "zeros": (0,),
-        "extremes": (info.min, info.max, info.min + 1),
-        "ties": (1,),
-        "mixed": (info.min, info.max, 0, 1),
-    }
-    if plan not in found:
-        raise Refused("whole numbers have no such values")
-    return found[plan]

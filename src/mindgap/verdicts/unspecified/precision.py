@@ -8,6 +8,7 @@ from mindgap.verdicts.unspecified.rule import Practice
 
 DENORMAL_FLUSH: Final = "denormal-flush"
 INTERMEDIATE_PRECISION: Final = "intermediate-precision"
+MISSING_KERNEL: Final = "missing-kernel"
 SIGNED_ZERO: Final = "signed-zero"
 
 RULES: Final = (
@@ -20,6 +21,11 @@ RULES: Final = (
         INTERMEDIATE_PRECISION,
         "a platform may keep intermediate values at higher precision, where others round or overflow",
         "torch._inductor.config.emulate_precision_casts; pytorch#183761, pytorch#145466",
+    ),
+    Practice(
+        MISSING_KERNEL,
+        "eager has no kernel for an operator with this element type; a platform that has one may return what it likes",
+        "torch raises '\"name\" not implemented for 'Half''; no reference says what the result should be",
     ),
     Practice(
         SIGNED_ZERO,

@@ -30,6 +30,9 @@ class Rule:
     """The page of the documentation or the statement of a maintainer."""
     attempts: int = 3
     """Runs with another legal result: one may by chance give the same."""
+    unreal: int = 0
+    """How many of them come first with results that only show what depends on the call: a program that refuses those
+    says nothing."""
 
     @property
     def operators(self) -> frozenset[str]:

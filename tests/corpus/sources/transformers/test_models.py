@@ -86,7 +86,7 @@ def test_seed_and_dtype() -> None:
         ("transformers:brt", r"did you mean transformers:bert\?"),
         ("transformers:bert:maskd-lm", r"did you mean transformers:bert:masked-lm\?"),
         ("transformers:bert:zzzzzz", "it has base, "),
-        ("transformers:", "has no model type ''"),
+        ("transformers:", "has no model ''"),
     ],
 )
 def test_unknown_names(spec: str, message: str) -> None:

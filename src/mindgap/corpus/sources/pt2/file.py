@@ -15,8 +15,11 @@ from mindgap.corpus.library import quiet
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import ModelSource, register
 from mindgap.corpus.sources.pt2 import safety
-from mindgap.errors import ModelError
+from mindgap.errors import CorruptModel
+from mindgap.program import codec
 from mindgap.program.build import build
+from mindgap.reading.files import read_file, refusing
+from mindgap.reading.limits import TENSOR_BYTES
 from mindgap.records.source import Source
 
 
@@ -31,31 +34,25 @@ class ExportedFile(ModelSource):
 
     def load(self, source: Source) -> Loaded:
         path = files.resolve(source.spec, source.directory)
-        content = files.read(path)  # checked and loaded from the same bytes: the file may change in between
-        danger = None if source.trust else safety.danger(content)
-        if danger is not None:
-            raise files.refuse(path, danger)
-        exported = _load(content, path)
-        program, constants = build(exported, path.name)
-        args = _example(exported)
-        if args is None or len(args) != len(program.inputs):
-            args = inputs.of_program(program, source.seed)
+        content = read_file(path, TENSOR_BYTES, CorruptModel)  # checked and loaded from the same bytes
+        what = f"{path.name} is not an exported program that torch {torch.__version__} reads"
+        with refusing(what, path, CorruptModel):  # a damaged archive raises many types
+            if not source.trust:
+                danger = safety.danger(content, path.name)
+                if danger is not None:
+                    raise files.refuse(path, danger)
+                content = safety.rewritten(content, path.name)
+            # torch.export.load logs whole tracebacks before it raises; ours is the only message.
+            with quiet("torch.export", logging.CRITICAL):
+                exported = torch.export.load(io.BytesIO(content))
+            program, constants = build(exported, path.name)
+            program = codec.decode(codec.encode(program), str(path))  # shapes, names and depths within the limits
+            args = _example(exported)
+            if args is None or len(args) != len(program.inputs):
+                args = inputs.of_program(program, source.seed)
         loaded = Loaded(path.name, args, {}, program=program, constants=constants)
         inputs.check_fit(loaded)
         return loaded
-
-
-def _load(content: bytes, path: Path) -> ExportedProgram:
-    try:
-        # torch.export.load logs whole tracebacks before it raises; ours is the only message.
-        with quiet("torch.export", logging.CRITICAL):
-            return torch.export.load(io.BytesIO(content))
-    except Exception as error:  # a damaged archive raises many types
-        raise ModelError(
-            f"{path.name} is not an exported program that torch {torch.__version__} reads",
-            where=str(path),
-            cause=inputs.first_line(error),
-        ) from error
 
 
 def _example(exported: ExportedProgram) -> tuple[torch.Tensor, ...] | None:

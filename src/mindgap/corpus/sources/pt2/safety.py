@@ -1,16 +1,15 @@
 """Whether reading an archive of torch.export would execute code from it.
 
 `torch.export.load` (read at torch 2.13, torch/export/pt2_archive/_package.py) executes what a file says in
-five places: pickled weights and constants, pickled sample inputs (tried as plain tensors first, then as
+six places: pickled weights and constants, pickled sample inputs (tried as plain tensors first, then as
 anything), script and opaque objects, compiled AOTInductor libraries, and text of the graph: names become source
-code of a GraphModule, and size expressions go through sympy's `eval`. An archive in which each of these is
-harmless needs no trust.
+code of a GraphModule, size expressions go through sympy's `eval`, and containers of a call spec name modules to import
+(`specs`). An archive in which all of these are harmless needs no trust. Text that is not known as inert must be a word.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import io
 import json
 import posixpath
@@ -21,8 +20,14 @@ from typing import Any, Final
 
 import torch
 
+from mindgap.corpus.sources.pt2.specs import danger_of_spec
+from mindgap.errors import CorruptModel
+from mindgap.reading.files import refusing
+from mindgap.reading.limits import TENSOR_BYTES
+from mindgap.reading.zips import Archive
+
 _NAME: Final = re.compile(r"[A-Za-z_][\w.]*")
-_NAME_KEYS: Final = ("name", "as_name", "graph_name")
+_NAME_KEYS: Final = ("name", "as_name", "graph_name", "forward_arg_names", "field_names")
 _SYMBOL: Final = re.compile(r"(s|u|zuf|zf|zzf|f)\d+|-?\d+(\.\d+)?(e[-+]?\d+)?")
 _SIZE_FUNCTIONS: Final = (
     "Max", "Min", "Mod", "FloorDiv", "CleanDiv", "CeilDiv", "ModularIndexing", "PythonMod", "PowByNatural",
@@ -39,8 +44,15 @@ _NAMING: Final = {
     "range_constraints": "expr_str",
 }
 """Tables of the graph whose keys are names or sizes."""
-_IMPORTING_SPECS: Final = ("default_factory_module", "__enum__")
-"""Containers in a call spec that make torch import a module by name."""
+_SPEC_KEYS: Final = ("in_spec", "out_spec")
+_INERT: Final = ("metadata", "as_string", "as_strings", "guards_code", "torch_version")
+"""Text that stays text: where it enters generated code, it does so as a literal. Guards would run only in a module that
+torch makes from the program, which nobody here asks for."""
+_WORD: Final = re.compile(r"[\w.@:+-]*")
+"""What any other text may be: it cannot become more than a name."""
+_POWERS: Final = ("Pow", "PowByNatural")
+_LARGEST_EXPONENT: Final = 64
+_LONGEST_SIZE: Final = 4096
 
 _ARITHMETIC: Final = (
     ast.Expression, ast.Call, ast.keyword, ast.Name, ast.Load, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare,
@@ -51,27 +63,36 @@ _ARITHMETIC: Final = (
 Read = Callable[[str], bytes]
 
 
-def danger(content: bytes) -> str | None:
-    """Why reading the archive would execute code; None when it would not."""
-    return next(_dangers(content), None)
+def danger(content: bytes, name: str = "the archive") -> str | None:
+    """Why reading the archive would execute code; None when it would not. Raises CorruptModel when it is damaged."""
+    with _opened(content, name) as archive, refusing(f"{name} is damaged", kind=CorruptModel):
+        return next(_dangers(archive), None)
 
 
-def _dangers(content: bytes) -> Iterator[str]:
-    # torch reads with its own zip reader and falls back to Python's for the format before 2.8: ask both.
-    # Bytes that neither opens are harmless: loading them fails. One that opens must be readable to the end.
-    with contextlib.suppress(RuntimeError):
-        reader = torch._C.PyTorchFileReader(io.BytesIO(content))
-        yield from _unless_damaged(_dangers_of_archive(list(reader.get_all_records()), reader.get_record))
-    with contextlib.suppress(zipfile.BadZipFile):
-        archive = zipfile.ZipFile(io.BytesIO(content))
-        yield from _unless_damaged(_dangers_of_old_archive(archive.namelist(), archive.read))
+def rewritten(content: bytes, name: str = "the archive") -> bytes:
+    """The same parts in an archive of our own: torch reads exactly what was checked, with whichever reader it uses."""
+    written = io.BytesIO()
+    with _opened(content, name) as archive, zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as new:
+        for part in archive.names:
+            new.writestr(part, archive.read(part, len(content)))
+    return written.getvalue()
 
 
-def _unless_damaged(dangers: Iterator[str]) -> Iterator[str]:
-    try:
-        yield from dangers
-    except Exception as error:  # an unreadable record: what it holds is not known
-        yield f"a part of it cannot be read: {error}"
+def _opened(content: bytes, name: str) -> Archive:
+    archive = Archive(content, name, "an exported program", CorruptModel)
+    stored = archive.stored_bytes()
+    if stored is None or stored > len(content):  # torch compresses nothing
+        raise CorruptModel(f"{name} is damaged", cause="its parts are compressed, or lie over each other")
+    return archive
+
+
+def _dangers(archive: Archive) -> Iterator[str]:
+    # torch reads with its own zip reader, which looks below the first folder, and falls back to Python's for the
+    # format before 2.8: what is harmless must be so for both.
+    for folder in sorted({name.partition("/")[0] for name in archive.names if "/" in name}):
+        names = [name.partition("/")[2] for name in archive.names if name.startswith(f"{folder}/")]
+        yield from _dangers_of_archive(names, lambda name, f=folder: archive.read(f"{f}/{name}", TENSOR_BYTES))  # type: ignore[misc]
+    yield from _dangers_of_old_archive(archive.names, lambda name: archive.read(name, TENSOR_BYTES))
 
 
 def _dangers_of_archive(names: list[str], read: Read) -> Iterator[str]:
@@ -119,21 +140,47 @@ def _dangers_of_pickle(name: str, content: bytes) -> Iterator[str]:
 
 def _dangers_of_graph(name: str, content: bytes) -> Iterator[str]:
     for key, text in _strings(_json(name, content), ""):
-        if key in _NAME_KEYS and text and not _NAME.fullmatch(text):
+        if key in _INERT:
+            continue
+        if key in _SPEC_KEYS:
+            found = danger_of_spec(text)
+            if found is not None:
+                yield f"{name}: {found}"
+        elif key == "expr_str":
+            if not _is_size(text):
+                yield f"{name} has a size that is code: {text[:40]!r}"
+        elif text and not (_NAME if key in _NAME_KEYS else _WORD).fullmatch(text):
             yield f"{name} has a name that is code: {text[:40]!r}"
-        elif key == "expr_str" and not _is_size(text):
-            yield f"{name} has a size that is code: {text[:40]!r}"
-        elif any(word in text for word in _IMPORTING_SPECS):
-            yield f"{name} imports modules by name"
 
 
 def _is_size(text: str) -> bool:
-    """Whether an expression is arithmetic over symbols and known functions of sizes."""
+    """Whether an expression is arithmetic over symbols and known functions of sizes, and small enough to evaluate."""
+    if len(text) > _LONGEST_SIZE:
+        return False
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return all(map(_is_harmless, ast.walk(tree)))
+    powers = [node for node in ast.walk(tree) if _is_power(node)]
+    towers = [node for node in powers if any(map(_is_power, list(ast.walk(node))[1:])) or not _has_small_exponent(node)]
+    return not towers and all(map(_is_harmless, ast.walk(tree)))
+
+
+def _is_power(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Pow | ast.LShift)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _POWERS
+
+
+def _has_small_exponent(node: ast.AST) -> bool:
+    """A power of a power of a large number takes longer to evaluate than anybody waits."""
+    exponent = node.right if isinstance(node, ast.BinOp) else node.args[-1] if isinstance(node, ast.Call) else None
+    if isinstance(exponent, ast.UnaryOp):
+        exponent = exponent.operand
+    if isinstance(exponent, ast.Call) and len(exponent.args) == 1:  # Integer(2)
+        exponent = exponent.args[0]
+    value = exponent.value if isinstance(exponent, ast.Constant) else None
+    return isinstance(value, int | float) and abs(value) <= _LARGEST_EXPONENT
 
 
 def _is_harmless(node: ast.AST) -> bool:
@@ -146,19 +193,22 @@ def _is_harmless(node: ast.AST) -> bool:
 
 
 def _json(name: str, content: bytes) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, UnicodeDecodeError):
-        return {}  # torch cannot parse it either, and will say so
+    """As torch parses it; what it cannot parse is not known to be harmless."""
+    with refusing("the archive is damaged", name, CorruptModel):
+        return json.loads(content.decode())
 
 
 def _strings(value: Any, key: str) -> Iterator[tuple[str, str]]:
     """Every string of a JSON document with the key that it stands under; keys that name things included."""
+    if key in _INERT:
+        return
     if isinstance(value, dict):
         for inner, item in value.items():
             if key in _NAMING:
                 yield _NAMING[key], inner
-            yield from _strings(item, inner)
+                yield from _strings(item, "")
+            else:
+                yield from _strings(item, inner)
     elif isinstance(value, list):
         for item in value:
             yield from _strings(item, key)

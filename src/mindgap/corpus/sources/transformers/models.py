@@ -17,6 +17,7 @@ from mindgap.corpus.inputs import first_line
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import Library, Offer, register
 from mindgap.corpus.sources.transformers import inputs, shrink
+from mindgap.corpus.spelling import unknown_name
 from mindgap.errors import ModelError
 from mindgap.records.source import Source
 
@@ -41,6 +42,7 @@ class TransformersModel(Library):
     prefix = "transformers"
     packages = ("transformers",)
     extra = "transformers"
+    spelled_in = ("models/auto", r'\("([\w-]+)", "\w+Config"\)')
 
     def offers(self) -> Iterator[Offer]:
         transformers = library.import_library("transformers", self.extra)
@@ -63,8 +65,7 @@ def _find(transformers: Any, kind: str, head: str) -> tuple[Any, Any]:
     """The configuration and model classes of a type and a head, or a ModelError with the nearest name."""
     types = heads_by_type(transformers)
     if kind not in types:
-        hint = files.did_you_mean(kind, sorted(types), PREFIX)
-        raise ModelError(f"transformers has no model type {kind!r}", hint=hint)
+        raise unknown_name(kind, sorted(types), TransformersModel.prefix)
     heads = types[kind]
     wanted = head.replace("_", "-").lower()
     name = head if head in heads.values() else heads.get(wanted) if head else next(iter(heads.values()))

@@ -1,0 +1,202 @@
+"""Fragments on a platform: many in one program, the refused ones found by halving and remembered.
+
+A crowd shows what may be wrong; what it shows is run again alone, in a process that ran no crowd (`FreshRunner`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from mindgap.campaign.dossier import NumberedVariant
+from mindgap.campaign.messages import operators_in
+from mindgap.campaign.runners import LocalRunner, OnPause, Stopped
+from mindgap.execution.batches import BatchWorker
+from mindgap.execution.parcel import Parcel
+from mindgap.execution.pool import Pool
+from mindgap.execution.process import Death
+from mindgap.platforms.crowds import CrowdRun, RunCrowd, run_crowd
+from mindgap.platforms.running import died
+from mindgap.program.crowd import by_halves, halves
+from mindgap.records.outcome import Outcome, Status
+from mindgap.records.platform import PlatformSpec
+
+CROWD: Final = 48
+"""Fragments in a crowd of those that a platform is known to accept."""
+NEWCOMERS: Final = ((0.05, 12), (1.0, 1))
+"""Fragments in a crowd with something new to the platform, by the chance that it refuses one of them: halving costs
+more than a crowd saves where more than a third is refused (docs/decisions/0009)."""
+CROWD_WORKER: Final = "crowds"
+ALONE_WORKER: Final = "alone"
+_ENOUGH: Final = 2
+"""So often a context is run on a platform before fragments with something new go first."""
+_PRIOR: Final = (0.15, 4.0)
+"""The chance that an unknown platform refuses an operator or a dtype, and how many observations that is worth: 45% of
+all pairs of operator and dtype were refused by two runtimes in a first trial."""
+_WEIGHT: Final = 2.0
+"""How many observations the platform's own rate is worth against those of one operator or dtype."""
+
+
+class Interest:
+    """What one platform has seen, accepts and refuses: decides which fragments it takes first, and with whom."""
+
+    def __init__(self) -> None:
+        self._covered: Counter[str] = Counter()
+        self._accepted: set[str] = set()
+        self._refused: set[str] = set()
+        """Operators in a dtype, and operators that it has no conversion for at all."""
+        self._seen: Counter[str] = Counter()
+        self._turned_down: Counter[str] = Counter()
+        """Of those seen, by operator and by dtypes."""
+        self._hot: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def wants(self, variant: NumberedVariant, pressed: bool) -> bool:
+        """Whether a fragment goes first here: a platform that is `pressed` takes only what is new to it."""
+        with self._lock:
+            if self._is_refused(variant):
+                return False
+            if not pressed:
+                return True
+            return any(self._covered[context] < _ENOUGH + self._hot[_operator(context)] for context in variant.contexts)
+
+    def takes(self, variant: NumberedVariant) -> None:
+        """A fragment was sent to it."""
+        with self._lock:
+            self._covered.update(variant.contexts)
+
+    def settled(self, variant: NumberedVariant, outcome: Outcome) -> None:
+        """It ran a fragment, or refused it alone; with one unknown part only, that part is to blame."""
+        with self._lock:
+            signatures = _signatures(variant)
+            unknown = [name for name in signatures if name not in self._accepted]
+            for name in unknown if outcome.ok else unknown[:1] if len(unknown) == 1 else ():
+                for part in ("", _operator(name), name.partition(" ")[2]):
+                    self._seen[part] += 1
+                    self._turned_down[part] += not outcome.ok
+            if outcome.ok:
+                self._accepted.update(signatures)
+            elif outcome.status is Status.UNSUPPORTED:
+                named = operators_in(outcome.message)
+                self._refused.update({_operator(name) for name in unknown if _name(name) in named})
+                self._refused.update(unknown if len(unknown) == 1 else ())
+
+    def diverged(self, variant: NumberedVariant) -> None:
+        """A finding is a place to dig, but a known one is not dug for for ever."""
+        with self._lock:
+            for operator in {_operator(context) for context in variant.contexts}:
+                self._hot[operator] = min(self._hot[operator] + 1, 4)
+
+    def crowds(self, variants: Sequence[NumberedVariant], most: int) -> Iterator[list[int]]:
+        """Which of these run together: the accepted, and newcomers by how likely they are to be refused."""
+        with self._lock:
+            chances = [self._chance(variant) for variant in variants]
+        below = 0.0
+        yield from _portions([number for number, chance in enumerate(chances) if chance == 0.0], most)
+        for limit, size in NEWCOMERS:
+            yield from _portions([n for n, chance in enumerate(chances) if below < chance <= limit], min(most, size))
+            below = limit
+
+    def _chance(self, variant: NumberedVariant) -> float:
+        """How likely the platform is to refuse it."""
+        if self._is_refused(variant):
+            return 1.0
+        passes = 1.0
+        usual = (self._turned_down[""] + _PRIOR[0] * _PRIOR[1]) / (self._seen[""] + _PRIOR[1])
+        for name in _signatures(variant):
+            for part in (_operator(name), name.partition(" ")[2]) if name not in self._accepted else ():
+                passes *= 1 - (self._turned_down[part] + usual * _WEIGHT) / (self._seen[part] + _WEIGHT)
+        return 1 - passes
+
+    def _is_refused(self, variant: NumberedVariant) -> bool:
+        names = [name for name in _signatures(variant) if name not in self._accepted]
+        return any(name in self._refused or _operator(name) in self._refused for name in names)
+
+
+def _portions(numbers: list[int], size: int) -> Iterator[list[int]]:
+    return (numbers[start : start + size] for start in range(0, len(numbers), size))
+
+
+def _signatures(variant: NumberedVariant) -> list[str]:
+    """Operators with the dtypes that they read."""
+    return [context.partition(" | ")[0] for context in variant.contexts]
+
+
+def _operator(context: str) -> str:
+    return context.partition(" ")[0]
+
+
+def _name(context: str) -> str:
+    """The operator without its overload, as messages name it."""
+    return ".".join(_operator(context).split(".")[:2])
+
+
+class CrowdRunner:
+    """Runs fragments on one platform, in a worker of their own; a crowd that fails is halved until one is alone."""
+
+    def __init__(self, pool: Pool, spec: PlatformSpec, interest: Interest, stopped: Stopped, on_pause: OnPause) -> None:
+        self._pool = pool
+        self._spec = replace(spec, worker=CROWD_WORKER)
+        self._interest = interest
+        self._stopped = stopped
+        self._worker = BatchWorker(pool, self._spec, run_crowd, stopped=stopped, on_pause=on_pause)
+
+    def run(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
+        """Every fragment is done when this returns, unless the campaign was stopped."""
+        for crowd in self._interest.crowds(variants, CROWD):
+            self._settle_all([variants[number] for number in crowd], crowd, done)
+
+    def _settle_all(
+        self, variants: Sequence[NumberedVariant], numbers: Sequence[int], done: Callable[[int, Outcome], None]
+    ) -> None:
+        named: list[str] = []
+
+        def settle(members: Sequence[int]) -> bool:
+            found = self._run([variants[member] for member in members])
+            if found is None:
+                return True  # the campaign was stopped
+            if found.failure is not None and len(members) > 1:
+                named[:] = operators_in(found.failure.message)
+                return False
+            outcomes = (found.failure,) if found.failure is not None else found.outcomes
+            for member, outcome in zip(members, outcomes):
+                self._interest.settled(variants[member], outcome)
+                done(numbers[member], outcome)
+            return True
+
+        def part(members: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+            """Those with an operator that the message names, and the others; halves where it names none."""
+            guilty = [m for m in members if any(_name(c) in named for c in variants[m].contexts)]
+            rest = [member for member in members if member not in guilty]
+            return (guilty, rest) if guilty and rest else halves(members)
+
+        by_halves(range(len(variants)), settle, part)
+
+    def _run(self, variants: Sequence[NumberedVariant]) -> CrowdRun | None:
+        files = [str(self._pool.scratch.new_file("outputs")) for _ in variants]
+        parcels: tuple[Parcel, ...] = tuple(variant.parcel for variant in variants)
+        answers: list[CrowdRun] = []
+
+        def accept(number: int, found: CrowdRun, alone: bool) -> bool:
+            answers.append(found)
+            return True
+
+        def on_death(number: int, death: Death) -> None:
+            answers.append(CrowdRun(failure=died(self._spec.name, death)))
+
+        self._worker.work(1, lambda chosen: RunCrowd(parcels, tuple(files)), accept, on_death)
+        return answers[0] if answers else None
+
+
+class FreshRunner(LocalRunner):
+    """The platform as users meet it: each program alone, in a process that was started for this batch."""
+
+    def __init__(self, pool: Pool, spec: PlatformSpec, stopped: Stopped, on_pause: OnPause) -> None:
+        super().__init__(pool, replace(spec, worker=ALONE_WORKER), stopped, on_pause)
+
+    def run(self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None]) -> None:
+        self._pool.retire(self._spec)
+        super().run(cases, runs, done)

@@ -1,0 +1,582 @@
+"""Programs decomposed from pieces that were decomposed before.
+
+torch.export and its decompositions take seconds for a program, and nearly every call in a variant was decomposed a
+thousand times already. Here the decomposition of one call is remembered by its operator, the metas of its tensors and
+its literals; a program is put together from such pieces, and calls that are new are decomposed by torch itself, all of
+them in one small program. What cannot be put together (values that decide shapes, writes through views) is left to
+torch: `lowered` then returns None.
+
+Campaigns look at many programs this way. What they see is confirmed by torch's own path before anybody is accused.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import ExportedProgram
+from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from torch.fx import Graph, GraphModule
+from torch.fx import Node as FxNode
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
+from torch.utils import _pytree as pytree
+
+from mindgap.program import ops
+from mindgap.program.convert import changed_inputs, returned, to_graph_module
+from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, Tensors, leaves, map_leaves
+from mindgap.program.interpret import written
+from mindgap.records.tensors import DTYPES, TensorMeta
+
+CLONE: Final = "aten.clone.default"
+MOST_PIECES: Final = 50_000
+"""A few kilobytes each."""
+CROWD: Final = 64
+"""Calls that are decomposed together: enough that what one program costs by itself no longer counts."""
+
+
+class Unknown(Exception):
+    """Something that torch's own path must lower."""
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """The n-th tensor that a call is given."""
+
+    number: int
+    meta: TensorMeta
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The n-th value that a piece makes."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class _Step:
+    target: Any
+    args: Argument
+    kwargs: Mapping[str, Argument]
+    value: Any
+    """Fake tensors: what the call returns."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One call as the calls that it is decomposed into; `_Slot` and `_Made` stand for values."""
+
+    steps: tuple[_Step, ...]
+    results: tuple[_Slot | _Made, ...]
+    """For each tensor that the call returns."""
+    aliases: tuple[frozenset[int], ...]
+    """For each of them, the slots that it may share memory with."""
+
+
+class Lowered(ExportedProgram):
+    """An exported program that is decomposed already."""
+
+    def run_decompositions(self, *args: Any, **kwargs: Any) -> ExportedProgram:
+        return self
+
+    def module(self, check_guards: bool = True) -> GraphModule:
+        """With its constants inside."""
+        graph = Graph()
+        values: dict[FxNode, FxNode] = {}
+        constants = self.graph_signature.inputs_to_buffers
+        for node in self.graph.nodes:
+            if node.op == "placeholder" and node.name in constants:
+                copied = graph.get_attr(constants[node.name])
+                copied.meta = node.meta
+            else:
+                copied = graph.node_copy(node, lambda known: values[known])
+            values[node] = copied
+        return GraphModule(_owner(self.state_dict), graph)
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """What a runtime has done to an exported program before it translates it operator by operator."""
+
+    whole: Callable[[ExportedProgram], ExportedProgram]
+    table: Callable[[], Collection[Any]]
+    """Operators that are decomposed; asked for once."""
+    finish: Callable[[GraphModule], None] = lambda module: None
+    """What happens to each call after that."""
+
+
+@dataclass
+class Lowering:
+    """What a process has learned of one way to decompose programs."""
+
+    decomposition: Decomposition
+    pieces: dict[Any, Piece | None] = field(default_factory=dict)
+    """By call; None where torch's own path must lower it."""
+
+    def lowered(self, program: Program, constants: Tensors) -> Lowered | None:
+        """The program as the decomposition would leave it; None where torch's own path must do it."""
+        try:
+            nodes, outputs = _with_copies(program)
+            metas = _metas(program, nodes)
+            calls = {node.id: _call_of(node, metas) for node in nodes if node.op != _ACCESS}
+            if len(self.pieces) > MOST_PIECES:
+                self.pieces.clear()
+            self._learn({call.key: (node, call) for node in nodes if (call := calls.get(node.id))})
+            return _Stitching(self.pieces, program, constants, nodes, calls, outputs).lowered()
+        except Unknown:
+            return None
+
+    def _learn(self, wanted: Mapping[Any, tuple[Node, _Call]]) -> None:
+        new = [(key, node, call) for key, (node, call) in wanted.items() if key not in self.pieces]
+        kept = [item for item in new if self._stays(item[1].op)]
+        self._learn_together(kept, self._kept)
+        traced = [item for item in new if not self._stays(item[1].op)]
+        for first in range(0, len(traced), CROWD):
+            self._learn_together(traced[first : first + CROWD], self._traced)
+
+    def _learn_together(self, new: Sequence[_New], lower: Callable[[Program], Graph]) -> None:
+        """All in one program; in halves when torch refuses them together."""
+        if not new:
+            return
+        try:
+            crowd, owned = _crowd([(node, call) for _, node, call in new])
+            graph = lower(crowd)
+            found = [_piece(graph, mine) for mine in owned]
+        except Exception:  # whatever torch raises: its own path will raise it again, and tell
+            if len(new) == 1:
+                self.pieces[new[0][0]] = None
+                return
+            half = len(new) // 2
+            self._learn_together(new[:half], lower)
+            self._learn_together(new[half:], lower)
+            return
+        self.pieces.update((key, piece) for (key, _, _), piece in zip(new, found))
+
+    def _traced(self, crowd: Program) -> Graph:
+        module = to_graph_module(crowd, {}, functional=True)
+        tensors = tuple(_empty(item.meta) for item in crowd.inputs)
+        with torch.no_grad():
+            exported = torch.export.export(module, tensors, strict=False)
+            graph: Graph = self.decomposition.whole(exported).graph
+            return graph
+
+    def _kept(self, crowd: Program) -> Graph:
+        """Without tracing: the metas of every value are known."""
+        module = to_graph_module(crowd, {}, functional=True)
+        metas = [*(item.meta for item in crowd.inputs), *(node.meta for node in crowd.nodes)]
+        for node, meta in zip(module.graph.nodes, metas):
+            node.meta["val"] = _fakes(meta)
+        self.decomposition.finish(module)
+        return module.graph
+
+    def _stays(self, name: str) -> bool:
+        """Whether a call certainly is itself after decomposition: no table and no composite kernel takes it apart."""
+        if name not in self._known:
+            function = ops.resolve(name)
+            assert isinstance(function, torch._ops.OpOverload)
+            schema = function._schema
+            aliases = any(item.alias_info is not None for item in (*schema.arguments, *schema.returns))
+            # A fresh copy of a constant is a plain copy after tracing, whatever its schema says.
+            composite = (
+                function is torch.ops.aten.lift_fresh_copy.default
+                or torch._C._dispatch_has_kernel_for_dispatch_key(_qualified(function), "CompositeImplicitAutograd")
+            )
+            self._known[name] = not aliases and not composite and function not in self._table
+        return self._known[name]
+
+    _known: dict[str, bool] = field(default_factory=dict)
+
+    @functools.cached_property
+    def _table(self) -> Collection[Any]:
+        return self.decomposition.table()
+
+
+def _qualified(function: torch._ops.OpOverload) -> str:
+    schema = function._schema
+    return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+
+
+_New: TypeAlias = "tuple[Any, Node, _Call]"
+
+
+# Calls
+
+
+_ACCESS: Final = "operator.getitem"
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call without the identity of what it is given."""
+
+    key: Any
+    given: tuple[int, ...]
+    """Ids of its tensors, each once."""
+    metas: tuple[TensorMeta, ...]
+    in_place: bool
+
+
+def _call_of(node: Node, metas: Mapping[int, NodeMeta]) -> _Call:
+    if not isinstance(ops.resolve(node.op), torch._ops.OpOverload) or not _tensors_only(node.meta):
+        raise Unknown(node.op)
+    in_place = bool(ops.mutated_arguments(node.op))
+    if in_place and not (ops.returns_first_argument(node.op) and len(ops.mutated_arguments(node.op)) == 1):
+        raise Unknown(node.op)
+    given: dict[int, _Slot] = {}
+    key: list[Any] = [node.op]
+    for path, leaf in leaves((node.args, dict(node.kwargs))):
+        if isinstance(leaf, Ref):
+            meta = metas[int(leaf)]
+            if not isinstance(meta, TensorMeta):
+                raise Unknown(node.op)
+            slot = given.setdefault(int(leaf), _Slot(len(given), meta))
+            key.append((path, slot))
+        else:
+            key.append((path, type(leaf), repr(leaf)))  # 1, 1.0 and True are equal, -0.0 and 0.0 too
+    return _Call(tuple(key), tuple(given), tuple(slot.meta for slot in given.values()), in_place)
+
+
+def _tensors_only(meta: NodeMeta) -> bool:
+    return isinstance(meta, TensorMeta) or (bool(meta) and all(isinstance(item, TensorMeta) for item in meta or ()))
+
+
+def _results_of(meta: NodeMeta) -> tuple[TensorMeta, ...]:
+    return (meta,) if isinstance(meta, TensorMeta) else tuple(meta or ())  # type: ignore[arg-type]
+
+
+def _metas(program: Program, nodes: Sequence[Node]) -> dict[int, NodeMeta]:
+    return {item.id: item.meta for item in program.given()} | {node.id: node.meta for node in nodes}
+
+
+def _with_copies(program: Program) -> tuple[list[Node], list[int]]:
+    """The nodes with a copy of each input and constant that they write to, and the values that are returned."""
+    changed = changed_inputs(program) + sorted(written(program, [constant.id for constant in program.constants]))
+    outputs = list(dict.fromkeys(returned(program).values()))
+    if not changed:
+        return list(program.nodes), outputs
+    fresh = max(item.id for item in (*program.given(), *program.nodes)) + 1
+    instead = {identity: Ref(fresh + number) for number, identity in enumerate(changed)}
+    metas = {item.id: item.meta for item in program.given()}
+    copies = [
+        Node(int(copy), CLONE, (Ref(identity),), {}, TensorMeta.of(_empty(metas[identity]).clone()))
+        for identity, copy in instead.items()
+    ]
+
+    def change(leaf: Any) -> Any:
+        return instead.get(int(leaf), leaf) if isinstance(leaf, Ref) else leaf
+
+    nodes = [
+        Node(node.id, node.op, map_leaves(node.args, change), map_leaves(dict(node.kwargs), change), node.meta)
+        for node in program.nodes
+    ]
+    return copies + nodes, [int(instead.get(identity, identity)) for identity in outputs]
+
+
+# Learning
+
+
+@dataclass(frozen=True)
+class _Owned:
+    """Where a call stands in a crowd."""
+
+    inputs: range
+    all_inputs: int
+    outputs: range
+    metas: tuple[TensorMeta, ...]
+    in_place: bool
+
+
+def _crowd(calls: Sequence[tuple[Node, _Call]]) -> tuple[Program, list[_Owned]]:
+    inputs: list[Input] = []
+    nodes: list[Node] = []
+    outputs: list[Ref] = []
+    owned = []
+    count = 0
+    for node, call in calls:
+        renamed = {}
+        first_input, first_output = len(inputs), len(outputs)
+        for identity, meta in zip(call.given, call.metas):
+            renamed[identity] = Ref(count)
+            inputs.append(Input(count, f"x{count}", meta))
+            count += 1
+
+        def rename(leaf: Any, renamed: Mapping[int, Ref] = renamed) -> Any:
+            return renamed[int(leaf)] if isinstance(leaf, Ref) else leaf
+
+        here = count
+        args, kwargs = map_leaves(node.args, rename), map_leaves(dict(node.kwargs), rename)
+        nodes.append(Node(here, node.op, args, kwargs, node.meta))
+        count += 1
+        if isinstance(node.meta, TensorMeta):
+            outputs.append(Ref(here))
+        else:
+            for number, meta in enumerate(_results_of(node.meta)):
+                nodes.append(Node(count, _ACCESS, (Ref(here), number), {}, meta))
+                outputs.append(Ref(count))
+                count += 1
+        taken, given = range(first_input, len(inputs)), range(first_output, len(outputs))
+        owned.append((taken, given, call))
+    places = [_Owned(taken, len(inputs), given, call.metas, call.in_place) for taken, given, call in owned]
+    return Program("calls", tuple(inputs), (), tuple(nodes), tuple(outputs)), places
+
+
+def _piece(graph: Graph, mine: _Owned) -> Piece | None:
+    """What a call became; None where it cannot be told apart from the rest."""
+    given = [node for node in graph.nodes if node.op == "placeholder"]
+    (returned_values,) = next(node for node in graph.nodes if node.op == "output").args
+    inputs = given[len(given) - mine.all_inputs :]  # what decompositions make of numbers comes first
+    slots = {inputs[number]: _Slot(place, mine.metas[place]) for place, number in enumerate(mine.inputs)}
+    results = [returned_values[number] for number in mine.outputs]
+    try:
+        steps, known = _steps(graph, results, slots, mine.in_place)
+    except Unknown:
+        return None
+    roots = _shared(graph, slots)
+    found = tuple(known[node] for node in results)
+    return Piece(tuple(steps), found, tuple(roots.get(node, frozenset()) for node in results))
+
+
+def _steps(
+    graph: Graph, results: Sequence[FxNode], slots: Mapping[FxNode, _Slot], in_place: bool
+) -> tuple[list[_Step], dict[FxNode, _Slot | _Made]]:
+    needed = set(results)
+    for node in reversed(graph.nodes):
+        if node in needed:
+            needed.update(node.all_input_nodes)
+    known: dict[FxNode, _Slot | _Made] = dict(slots)
+    steps: list[_Step] = []
+    for node in graph.nodes:
+        if node not in needed or node in known:
+            continue
+        if node.op != "call_function":
+            raise Unknown(str(node.target))  # a constant that the decomposition made, or another call's input
+        if in_place and node.target is torch.ops.aten.clone.default and node.args[0] in slots:
+            known[node] = slots[node.args[0]]  # the copy that hides the write: whoever asks has one
+            continue
+
+        def replace(argument: FxNode) -> Any:
+            return known[argument]
+
+        args, kwargs = (torch.fx.map_arg(part, replace) for part in (node.args, dict(node.kwargs)))
+        known[node] = _Made(len(steps))
+        steps.append(_Step(node.target, args, kwargs, pytree.tree_map(_fake_like, node.meta.get("val"))))
+    return steps, known
+
+
+def _shared(graph: Graph, slots: Mapping[FxNode, _Slot]) -> dict[FxNode, frozenset[int]]:
+    """For each value, the slots whose memory it may be."""
+    roots = {node: frozenset([slot.number]) for node, slot in slots.items()}
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        schema = getattr(node.target, "_schema", None)
+        named = [] if schema is None else [a.name for a in schema.arguments if a.alias_info is not None]
+        places = range(2) if schema is None else [i for i, a in enumerate(schema.arguments) if a.name in named]
+        shared = [node.args[i] for i in places if i < len(node.args)] + [node.kwargs.get(name) for name in named]
+        flat = [leaf for leaf in pytree.tree_leaves(shared) if isinstance(leaf, FxNode)]
+        roots[node] = frozenset().union(*(roots.get(leaf, frozenset()) for leaf in flat))
+    return roots
+
+
+# Putting together
+
+
+class _Stitching:
+    """One program on its way from pieces to an exported program."""
+
+    def __init__(
+        self,
+        pieces: Mapping[Any, Piece | None],
+        program: Program,
+        constants: Tensors,
+        nodes: Sequence[Node],
+        calls: Mapping[int, _Call],
+        outputs: Sequence[int],
+    ) -> None:
+        self._pieces, self._program, self._constants = pieces, program, constants
+        self._nodes, self._calls, self._outputs = nodes, calls, outputs
+        self._graph = Graph()
+        self._values: dict[int, FxNode] = {}
+        self._several: dict[int, tuple[FxNode, ...]] = {}
+        self._memory: dict[int, frozenset[int]] = {}
+        """By value: whose memory it may be."""
+        self._same: dict[int, int] = {}
+        """In-place results: the value that they are."""
+
+    def lowered(self) -> Lowered:
+        for constant in self._program.constants:
+            self._given(constant, f"b_constant_{constant.id}")
+        for item in self._program.inputs:
+            self._given(item, f"input_{item.id}")
+        self._refuse_writes_to_shared_memory()
+        for node in self._nodes:
+            if node.op == _ACCESS:
+                self._access(node)
+            else:
+                self._call(node)
+        results = [self._values[identity] for identity in self._outputs]
+        if any(node.op == "placeholder" for node in results):
+            raise Unknown("an input is returned")
+        self._graph.output(tuple(results))
+        self._graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))  # unused random numbers too
+        return self._program_of(results)
+
+    def _given(self, item: Input | Constant, name: str) -> None:
+        node = self._graph.placeholder(name)
+        _describe(node, _fake(item.meta))
+        self._values[item.id] = node
+        self._memory[item.id] = frozenset([item.id])
+
+    def _refuse_writes_to_shared_memory(self) -> None:
+        """A write is a new value for all that read it later, unless a view of that memory is about."""
+        memory: dict[int, frozenset[int]] = dict(self._memory)
+        members: dict[int, set[int]] = {identity: {identity} for identity in memory}
+        writes: list[int] = []
+        for node in self._nodes:
+            if node.op == _ACCESS:
+                memory[node.id] = memory[int(node.args[0])]
+            else:
+                piece, call = self._piece(node), self._calls[node.id]
+                if call.in_place:
+                    writes.append(call.given[0])
+                    self._same[node.id] = self._same.get(call.given[0], call.given[0])
+                    memory[node.id] = memory[call.given[0]]
+                    continue
+                shared = frozenset().union(*piece.aliases)
+                memory[node.id] = frozenset([node.id]).union(*(memory[call.given[slot]] for slot in shared))
+            for root in memory[node.id]:
+                members.setdefault(root, set()).add(node.id)
+        for target in writes:
+            origin = self._same.get(target, target)
+            if any(members[root] - {origin} for root in memory[origin]) or len(memory[origin]) > 1:
+                raise Unknown("a write through a view, or to a value that has one")
+
+    def _piece(self, node: Node) -> Piece:
+        piece = self._pieces.get(self._calls[node.id].key)
+        if piece is None:
+            raise Unknown(node.op)
+        return piece
+
+    def _access(self, node: Node) -> None:
+        source, number = node.args
+        if source not in self._several or not isinstance(number, int):
+            raise Unknown(node.op)
+        self._values[node.id] = self._several[source][number]
+
+    def _call(self, node: Node) -> None:
+        piece, call = self._piece(node), self._calls[node.id]
+        given = [self._values[identity] for identity in call.given]
+        made: list[FxNode] = []
+
+        def value(leaf: Any) -> Any:
+            if isinstance(leaf, _Slot):
+                return given[leaf.number]
+            return made[leaf.number] if isinstance(leaf, _Made) else leaf
+
+        for step in piece.steps:
+            args, kwargs = _mapped(step.args, value), _mapped(step.kwargs, value)
+            new = self._graph.call_function(step.target, args, kwargs)
+            _describe(new, step.value)
+            made.append(new)
+        results = tuple(value(result) for result in piece.results)
+        if call.in_place:
+            origin = self._same[node.id]
+            for identity in (origin, *(other for other, root in self._same.items() if root == origin)):
+                self._values[identity] = results[0]
+        elif isinstance(node.meta, TensorMeta):
+            self._values[node.id] = results[0]
+        else:
+            self._several[node.id] = results
+
+    def _program_of(self, results: Sequence[FxNode]) -> Lowered:
+        program = self._program
+        names = {constant.id: f"constant_{constant.id}" for constant in program.constants}
+        state = {names[constant.id]: self._constants[constant.digest] for constant in program.constants}
+        signature = ExportGraphSignature(
+            [
+                InputSpec(InputKind.BUFFER, TensorArgument(self._values_name(c.id)), names[c.id], persistent=True)
+                for c in program.constants
+            ]
+            + [InputSpec(InputKind.USER_INPUT, TensorArgument(self._values_name(i.id)), None) for i in program.inputs],
+            [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in results],
+        )
+        given = pytree.tree_structure((tuple(0 for _ in program.inputs), {}))
+        taken = pytree.tree_structure(tuple(0 for _ in results))
+        calls = [ModuleCallEntry("", ModuleCallSignature([], [], given, taken))]
+        return Lowered(_owner(state), self._graph, signature, state, {}, calls)
+
+    def _values_name(self, identity: int) -> str:
+        return self._placeholders[identity]
+
+    @functools.cached_property
+    def _placeholders(self) -> dict[int, str]:
+        found = iter(node.name for node in self._graph.nodes if node.op == "placeholder")
+        given: list[Input | Constant] = [*self._program.constants, *self._program.inputs]
+        return {item.id: next(found) for item in given}
+
+
+def _mapped(structure: Any, value: Callable[[Any], Any]) -> Any:
+    kind = type(structure)
+    if kind in (tuple, list) or isinstance(structure, tuple | list):
+        return type(structure)(_mapped(item, value) for item in structure) if kind in (tuple, list) else [
+            _mapped(item, value) for item in structure
+        ]  # fmt: skip
+    if isinstance(structure, Mapping):
+        return {key: _mapped(item, value) for key, item in structure.items()}
+    return value(structure)
+
+
+def _owner(state: Tensors) -> torch.nn.Module:
+    owner = torch.nn.Module()
+    for name, tensor in state.items():
+        owner.register_buffer(name, tensor)
+    return owner
+
+
+# Fake tensors
+
+
+_mode: Final = functools.cache(FakeTensorMode)
+"""One for all; making it imports half of torch's compiler, so not before it is needed."""
+
+
+@functools.lru_cache(1 << 14)
+def _fake(meta: TensorMeta) -> torch.Tensor:
+    with _mode():
+        return torch.empty_strided(meta.shape, meta.stride, dtype=DTYPES[meta.dtype])
+
+
+def _describe(node: FxNode, value: Any) -> None:
+    """As tracing does it; some converters read one, some the other."""
+    node.meta["val"] = value
+    if isinstance(value, torch.Tensor):
+        node.meta["tensor_meta"] = _extract_tensor_metadata(value)
+
+
+def _fakes(meta: NodeMeta) -> Any:
+    return _fake(meta) if isinstance(meta, TensorMeta) else tuple(map(_fakes, meta or ()))
+
+
+def _fake_like(value: Any) -> Any:
+    """A result's meta without the tracing that it came from."""
+    if isinstance(value, torch.Tensor):
+        return _fake(TensorMeta.of(value))
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        raise Unknown("a size that depends on values")
+    return value
+
+
+def _empty(meta: TensorMeta) -> torch.Tensor:
+    return torch.empty_strided(meta.shape, meta.stride, dtype=DTYPES[meta.dtype])

@@ -1,0 +1,61 @@
+"""A platform for fragments that is wrong, refuses and dies by operator; workers import this."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+
+from mindgap.platforms.base import Platform, Prepared, StageClock
+from mindgap.program.case import Case
+from mindgap.program.graph import Node
+from mindgap.program.interpret import Executable
+from mindgap.records.outcome import Ran, Stage
+from mindgap.records.platform import Probe
+from mindgap.records.tensors import NamedTensor
+
+WRONG: Final = "aten.tanh.default"
+WRONG_IN_A_CROWD: Final = "aten.exp.default"
+REFUSED: Final = "aten.erf.default"
+DEADLY: Final = "aten.cos.default"
+UNCHECKED: Final = "aten.sum.dim_IntList"
+"""It is computed whatever its dimension, also where there is no such dimension."""
+
+
+class _Run(Prepared):
+    ran = Ran.PROGRAM
+
+    def __init__(self, case: Case) -> None:
+        nodes = [
+            replace(node, op="aten.neg.default", args=node.args[:1]) if node.op == UNCHECKED else node
+            for node in case.graph.nodes
+        ]
+        self._executable = Executable(replace(case.graph, nodes=tuple(nodes)), case.constants)
+        self._wrong = {WRONG, WRONG_IN_A_CROWD} if len(case.graph.inputs) > 1 else {WRONG}
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
+        def observe(node: Node, result: Any) -> Any:
+            return result + 0.01 if node.op in self._wrong else result
+
+        found = self._executable.run(tensors, observer=observe)
+        return [NamedTensor(f"[{place}]", tensor) for place, tensor in enumerate(found)]
+
+
+class Herd(Platform):
+    runtime = "herd"
+    summary = "wrong, unsupported or deadly by operator"
+
+    def probe(self) -> Probe:
+        return Probe(available=True, version="1", device="test")
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        with clock(Stage.COMPILE):
+            held = {node.op for node in case.graph.nodes}
+            if DEADLY in held:
+                ctypes.string_at(0)
+            if REFUSED in held:
+                raise NotImplementedError(f"no conversion rule for {REFUSED}")
+            return _Run(case)

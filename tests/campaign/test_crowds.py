@@ -1,0 +1,207 @@
+"""Fragments in crowds: the guilty are found alone, nobody else suffers, and only what shows alone is a finding."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mindgap.campaign.crowds import Interest
+from mindgap.campaign.culprits import culprit
+from mindgap.campaign.dossier import NumberedVariant
+from mindgap.campaign.plan import Plan
+from mindgap.campaign.progress import Snapshot
+from mindgap.campaign.reader import open_ledger, read
+from mindgap.execution.parcel import Parcel
+from mindgap.platforms.config import Config
+from mindgap.program.graph import Input, Node, Program, Ref
+from mindgap.program.made import Made
+from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.platform import Limits, PlatformSpec
+from mindgap.records.variant import Provenance
+from mindgap.report.campaign import fragments_table, headline, undecided
+from mindgap.variants.synthesis import Variant
+from tests.campaign import herd, programs
+from tests.campaign.comparing import assert_same
+
+COUNT = 60
+OPS = ("aten.sin.default", "aten.neg.default", herd.WRONG, herd.WRONG_IN_A_CROWD, herd.REFUSED, "aten.relu.default")
+
+
+def fragment(number: int, ops: list[str]) -> Variant:
+    nodes = tuple(Node(place + 1, op, (Ref(place),), {}, programs.META) for place, op in enumerate(ops))
+    outputs = tuple(Ref(node.id) for node in nodes)
+    program = Program(
+        f"tiny/{number}", (Input(0, "x", programs.META),), (), nodes, outputs, (Made(number, "x", -1.0, 1.0),)
+    )
+    return Variant(program, Provenance("base", "base", number, mutations=("apply-operator",), is_fragment=True))
+
+
+def invalid(number: int) -> Variant:
+    """A sum over a dimension that is not there."""
+    variant = fragment(number, [herd.UNCHECKED])
+    (node,) = variant.program.nodes
+    return replace(variant, program=replace(variant.program, nodes=(replace(node, args=(Ref(0), [9])),)))
+
+
+def fragments() -> Iterator[Variant]:
+    """One or two operators; some die: the 7th, the 31st and the 44th; eager refuses the 20th."""
+    number = 0
+    while True:
+        draw = hashlib.blake2b(str(number).encode(), digest_size=4).digest()
+        ops = [OPS[byte % len(OPS)] for byte in draw[: 1 + draw[3] % 2]]
+        made = fragment(number, [herd.DEADLY] if number in (7, 31, 44) else ops)
+        yield invalid(number) if number == 20 else made
+        number += 1
+
+
+def config() -> Config:
+    limits = Limits(cpu_s=20.0, wall_s=20.0, memory_mb=2048)
+    spec = PlatformSpec("herd", "tests.campaign.herd:Herd", env={"PYTHONPATH": str(programs.ROOT)}, limits=limits)
+    return Config({"herd": spec}, Limits(), None)
+
+
+def plan(share: float = 1.0) -> Plan:
+    return Plan(("eager", "herd"), COUNT, timeout_s=20.0, metamorphic_share=0.0, fragments=share)
+
+
+def run(directory: Path, given: Plan | None, **details: object) -> None:
+    programs.run(directory, given, config=config(), numbering=programs.MadeHere(fragments), **details)
+
+
+@pytest.fixture(scope="module")
+def hunted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("crowds")
+    run(directory, plan())
+    return directory
+
+
+def holding(op: str) -> set[int]:
+    return {n for n, variant in zip(range(COUNT), fragments()) if any(node.op == op for node in variant.program.nodes)}
+
+
+def test_a_fault_is_found_and_named_without_any_tracing(hunted: Path) -> None:
+    campaign = read(hunted)
+    divergences = [finding for finding in campaign.findings if finding.category == "divergence"]
+    (found,) = [finding for finding in divergences if finding.kind != "validation"]
+    assert (found.platforms, found.operator, found.variants) == (("herd",), herd.WRONG, 0)
+    assert {item.program for item in found.evidence} == holding(herd.WRONG) - holding(herd.REFUSED)
+
+
+def test_what_eager_refuses_is_confirmed_alone_too(hunted: Path) -> None:
+    (found,) = [finding for finding in read(hunted).findings if finding.kind == "validation"]
+    assert (found.operator, [item.program for item in found.evidence]) == (herd.UNCHECKED, [20])
+    with open_ledger(hunted) as data:
+        query = "SELECT stable FROM outcomes JOIN platforms f ON f.id = platform WHERE program = 20 AND f.name = 'herd'"
+        assert data.execute(query).fetchone() == (1,)  # it ran twice, which crowds do not
+
+
+def test_what_vanishes_alone_is_counted_and_no_finding(hunted: Path) -> None:
+    with open_ledger(hunted) as data:
+        rows = dict(data.execute("SELECT program, conclusion FROM verdicts WHERE crowd_only"))
+    assert rows and set(rows) <= holding(herd.WRONG_IN_A_CROWD) - holding(herd.WRONG)
+    assert set(rows.values()) == {"agrees"}
+    campaign = read(hunted)
+    assert campaign.crowd_only == {"herd": len(rows)}
+    assert any("seen only in a crowd" in line for line in undecided(campaign))
+
+
+def test_who_refuses_or_dies_does_so_alone(hunted: Path) -> None:
+    with open_ledger(hunted) as data:
+        query = "SELECT o.program, o.status FROM outcomes o JOIN platforms f ON f.id = o.platform AND f.name = 'herd'"
+        statuses = dict(data.execute(query))
+    assert {n for n, status in statuses.items() if status == "crash"} == {7, 31, 44}
+    assert {n for n, status in statuses.items() if status == "unsupported"} == holding(herd.REFUSED)
+    assert sorted(statuses) == list(range(COUNT)) and list(statuses.values()).count("ok") > COUNT // 2
+
+
+def test_fragments_and_variants_are_told_apart(hunted: Path) -> None:
+    campaign = read(hunted)
+    assert (campaign.variants, campaign.fragments, campaign.platforms) == (0, COUNT, ())
+    assert headline(campaign).startswith(f"0 variants and {COUNT} fragments")
+    titles, rows = fragments_table(campaign)
+    shown = dict(zip(titles, rows[0]))
+    assert shown["platform"] == "herd" and shown["ran"] == str(COUNT) and int(shown["seen only in a crowd"]) > 0
+    best = campaign.yields[0]
+    assert (best.platform, best.mutation, best.operators) == ("herd", "apply-operator", 2)
+
+
+def test_the_same_plan_gives_the_same_ledger_also_in_parts(hunted: Path, tmp_path: Path) -> None:
+    given: Plan | None = plan()
+    for limit in (10, COUNT):
+
+        def watch(now: Snapshot, limit: int = limit) -> None:
+            if now.finished >= limit < COUNT:
+                raise KeyboardInterrupt
+
+        run(tmp_path / "parts", given, jobs=2, watch=watch)
+        given = None
+    assert_same(hunted, tmp_path / "parts")
+
+
+def numbered(*contexts: str) -> NumberedVariant:
+    return NumberedVariant(0, "", "", 1, Parcel(), Provenance("b", "b", 0, is_fragment=True), contexts)
+
+
+OK = Outcome("herd", Status.OK, Stage.RUN)
+NO = Outcome("herd", Status.UNSUPPORTED, Stage.CONVERT, "cannot do it")
+
+
+def test_what_is_refused_is_put_off_and_newcomers_keep_apart() -> None:
+    interest = Interest()
+    known, new, bad = numbered("aten.a.x f32 | 1"), numbered("aten.b.x f32 | 1"), numbered("aten.c.x f32 | 1")
+    interest.settled(known, OK)
+    interest.settled(bad, NO)
+    assert interest.wants(known, pressed=False) and not interest.wants(bad, pressed=False)
+    both = numbered("aten.a.x f32 | 1", "aten.c.x f32 | 2")
+    assert not interest.wants(both, pressed=False)
+    assert next(interest.crowds([known, new, bad, known], 48)) == [0, 3]
+    assert [2] in list(interest.crowds([known, new, bad, known], 48))
+
+
+def test_with_two_unknown_parts_nobody_is_blamed() -> None:
+    interest = Interest()
+    interest.settled(numbered("aten.a.x f32 | 1", "aten.b.x f32 | 1"), NO)
+    assert interest.wants(numbered("aten.a.x f32 | 1"), pressed=False)
+    interest.settled(numbered("aten.a.x f32 | 1"), OK)
+    interest.settled(numbered("aten.a.x f32 | 1", "aten.b.x f32 | 1"), NO)
+    assert not interest.wants(numbered("aten.b.x f32 | 9"), pressed=False)
+
+
+def test_an_operator_that_a_message_names_is_put_off_in_every_dtype() -> None:
+    interest = Interest()
+    interest.settled(
+        numbered("aten.b.x f32 | 1"), Outcome("herd", Status.UNSUPPORTED, Stage.CONVERT, "no rule: aten.b.x")
+    )
+    assert not interest.wants(numbered("aten.b.x int8 | 1"), pressed=False)
+
+
+def test_a_busy_platform_takes_what_is_new_and_digs_where_something_was_found() -> None:
+    interest = Interest()
+    here = numbered("aten.a.x f32 | 1")
+    for _ in range(2):
+        assert interest.wants(here, pressed=True)
+        interest.takes(here)
+    assert not interest.wants(here, pressed=True) and interest.wants(here, pressed=False)
+    interest.diverged(here)
+    assert interest.wants(here, pressed=True)
+
+
+def written(*nodes: Node) -> Program:
+    return Program("p", (Input(0, "x", programs.META),), (), nodes, tuple(Ref(node.id) for node in nodes))
+
+
+def test_the_first_wrong_result_names_its_operator() -> None:
+    two = written(Node(1, "aten.sin.default", (Ref(0),)), Node(2, "aten.tanh.default", (Ref(1),)))
+    assert culprit(two, {"[1]"}) == "aten.tanh.default" and culprit(two, {"[0]", "[1]"}) == "aten.sin.default"
+    assert culprit(two, {"[7]"}) == ""
+
+
+def test_memory_that_several_operators_computed_names_none() -> None:
+    overwritten = written(Node(1, "aten.sin.default", (Ref(0),)), Node(2, "aten.tanh_.default", (Ref(1),)))
+    assert culprit(overwritten, {"[0]", "[1]"}) == ""
+    of_input = written(Node(1, "aten.tanh_.default", (Ref(0),)), Node(2, "aten.sin.default", (Ref(1),)))
+    assert culprit(of_input, {"input:x", "[0]", "[1]"}) == "aten.tanh_.default"

@@ -1,0 +1,129 @@
+"""Programs put together from remembered calls are what torch's own path makes of them."""
+
+from __future__ import annotations
+
+import operator
+from itertools import islice
+
+import pytest
+import torch
+
+from mindgap.execution.parcel import Constants
+from mindgap.platforms.base import Platform, StageClock
+from mindgap.platforms.exported import LOWERING, REMEMBERED
+from mindgap.platforms.lowering import Decomposition, Lowered, Lowering
+from mindgap.platforms.onnx.onnxruntime import OnnxRuntime
+from mindgap.platforms.openvino import OpenVino
+from mindgap.platforms.registry import resolve
+from mindgap.platforms.running import one_run
+from mindgap.program.case import Case
+from mindgap.program.convert import to_exported
+from mindgap.program.examples import of_program
+from mindgap.program.graph import Program
+from mindgap.records.tensors import same_outputs
+from mindgap.variants.base import load_bases
+from mindgap.variants.synthesis import Synthesis
+from tests.tracing.witnesses import witness_of
+
+
+def lowering() -> Lowering:
+    table = torch.export.default_decompositions()
+    return Lowering(Decomposition(lambda exported: exported.run_decompositions(table), lambda: set(table)))
+
+
+def targets(exported: torch.export.ExportedProgram) -> list[str]:
+    calls = [node for node in exported.graph.nodes if node.op == "call_function"]
+    return [str(node.target) for node in calls if node.target is not operator.getitem]
+
+
+def both_ways(case: Case, learned: Lowering) -> tuple[Lowered | None, list[str]]:
+    stock = to_exported(case.graph, case.constants, case.tensors).run_decompositions()
+    return learned.lowered(case.graph, case.constants), targets(stock)
+
+
+def attention(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    q, k = torch.nn.functional.linear(x, w).chunk(2, dim=-1)
+    scores = torch.softmax(q @ k.transpose(-1, -2) / 3, dim=-1)
+    return torch.nn.functional.layer_norm(scores @ torch.relu_(x * 2), [8])
+
+
+def overwriting(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1
+    y[0].mul_(2)
+    return y
+
+
+def writing_to_its_input(x: torch.Tensor) -> torch.Tensor:
+    return x.add_(1).sigmoid()
+
+
+def test_a_program_calls_what_torch_decomposes_it_to() -> None:
+    learned = lowering()
+    case = witness_of(attention, torch.randn(2, 4, 8), torch.randn(16, 8))
+    lowered, expected = both_ways(case, learned)
+    assert lowered is not None and targets(lowered) == expected
+    known = dict(learned.pieces)
+    assert learned.lowered(case.graph, case.constants) is not None and learned.pieces == known, "nothing to learn"
+
+
+def test_a_write_to_an_input_is_returned_as_torch_returns_it() -> None:
+    case = witness_of(writing_to_its_input, torch.randn(3))
+    lowered, expected = both_ways(case, lowering())
+    assert lowered is not None and targets(lowered) == expected
+    (x,) = case.inputs.copies()
+    result = lowered.module()(x)
+    assert torch.equal(result[0], torch.sigmoid(case.tensors[0] + 1)) and torch.equal(result[1], case.tensors[0] + 1)
+
+
+def test_a_write_through_a_view_is_left_to_torch() -> None:
+    case = witness_of(overwriting, torch.randn(3, 2))
+    assert lowering().lowered(case.graph, case.constants) is None
+
+
+def test_a_call_that_torch_refuses_is_left_to_torch_and_hides_no_other() -> None:
+    def refuse_log(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+        if "aten.logit.default" in targets(exported):
+            raise RuntimeError("no logit here")
+        return exported.run_decompositions()
+
+    table = torch.export.default_decompositions()
+    learned = Lowering(Decomposition(refuse_log, lambda: set(table)))
+    refused = witness_of(lambda x: torch.logit(torch.nn.functional.silu(x)), torch.rand(3))
+    accepted = witness_of(lambda x: torch.nn.functional.silu(x), torch.rand(3))
+    assert learned.lowered(refused.graph, refused.constants) is None
+    assert learned.lowered(accepted.graph, accepted.constants) is not None
+
+
+@pytest.mark.parametrize("platform", [OnnxRuntime, OpenVino], ids=lambda item: item.runtime)
+def test_variants_give_the_same_bits_both_ways(platform: type[Platform]) -> None:
+    spec = resolve(platform.runtime)
+    bases = [base for base in load_bases() if base.name in ("rl-actor-critic", "recommendation-gru4rec", "graph-gcn")]
+    programs = [base.program for base in bases]
+    programs += [variant.program for variant in islice(Synthesis(bases, 5, invalid_share=0.0), 9)]
+    compared = sum(_same_both_ways(platform(spec), _remembering(platform), program) for program in programs)
+    assert compared >= 6, "most of these run"
+
+
+def _remembering(platform: type[Platform]) -> Platform:
+    from dataclasses import replace
+
+    spec = resolve(platform.runtime)
+    return platform(replace(spec, options={**spec.options, LOWERING: REMEMBERED}))
+
+
+def _same_both_ways(stock: Platform, remembering: Platform, program: Program) -> bool:
+    """Whether both ran it; then they agree."""
+    case = Case.of(program, Constants().of(program, ""), of_program(program, 0))
+    found = []
+    for platform in (stock, remembering):
+        clock = StageClock()
+        try:
+            found.append(one_run(platform.prepare(case, clock), case, clock))
+        except Exception:  # both must refuse it
+            found.append(None)
+    first, second = found
+    assert (first is None) == (second is None), program.name
+    if first is None or second is None:
+        return False
+    assert same_outputs(first, second), program.name
+    return True

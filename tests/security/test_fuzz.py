@@ -1,0 +1,47 @@
+"""A few seconds of the fuzzer, and every case that earlier runs found worth keeping; `make fuzz` runs it for longer."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from mindgap.errors import MindgapError
+from tests.security.fuzzing import CORPUS, damaged, fuzz, kept, targets
+
+SECONDS = 25.0
+TARGETS = ("mgp", "pt2", "pack", "results", "ledger", "toml")
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_was_kept_is_read_or_refused(name: str, tmp_path: Path) -> None:
+    target = targets()[name]
+    cases = kept(name)
+    assert cases, f"{CORPUS} holds no cases of {name}"
+    for number, data in enumerate(cases):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / target.file).write_bytes(data)
+        try:
+            target.read(folder / target.file)
+        except MindgapError as error:
+            assert str(error)
+
+
+def test_a_sound_file_is_read_so_that_refusing_means_something(tmp_path: Path) -> None:
+    for name, target in targets().items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / target.file).write_bytes(target.sound(folder))
+        assert target.read(folder / target.file) is not None
+
+
+def test_new_cases_find_no_hole() -> None:
+    tally = fuzz(SECONDS, seed=1, chosen=list(TARGETS))
+    assert not tally.holes
+    assert tally.cases.total()
+
+
+def test_damage_is_the_same_for_the_same_draw() -> None:
+    assert damaged(b"sound" * 100, random.Random(7)) == damaged(b"sound" * 100, random.Random(7))
