@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 
@@ -171,15 +172,19 @@ def _traced(process: int) -> None:
         raise OSError(ctypes.get_errno(), "ptrace")
 
 
-def frame(body: bytes, size: int | None = None) -> bytes:
-    return struct.pack("<4sI", MAGIC, len(body) if size is None else size) + body
+def frame(body: bytes, size: int | None = None) -> Callable[[int], bytes]:
+    return lambda number: struct.pack("<4sII", MAGIC, len(body) if size is None else size, number) + body
 
 
-def encoded(message: Message) -> bytes:
+def encoded(message: Message) -> Callable[[int], bytes]:
     return frame(msgspec.msgpack.encode(message))
 
 
-FORGERIES = {
+def _answer_twice(number: int) -> bytes:
+    return b"".join(map(encoded(Answer(msgspec.msgpack.encode("forged"), 1)), (number, number + 1)))
+
+
+FORGERIES: dict[str, Callable[[int], bytes]] = {
     "an answer of another type": encoded(Answer(b"\xc1", 1)),
     "an answer of a number": encoded(Answer(msgspec.msgpack.encode(7), 1)),
     "an error of no class": encoded(Refused("__name__", "what", None, None, None)),
@@ -187,17 +192,27 @@ FORGERIES = {
     "a result that nobody asked for": encoded(Item(b"\xc0")),
     "a message of four gigabytes": frame(b"", 0xFFFFFFFF),
     "nested arrays": frame(b"\x91" * 100_000),
-    "an answer to the next question": encoded(Answer(msgspec.msgpack.encode("forged"), 1)) * 2,
-    "not a message": b"hello " * 100,
+    "an answer to the next question": _answer_twice,
+    "an answer to the last question": lambda number: encoded(Answer(msgspec.msgpack.encode("forged"), 1))(number - 1),
+    "not a message": lambda number: b"hello " * 100,
     "broken text": frame(b"\x82\xa4type\xa6Broken\xa7message\xd9\x04\xff\xff\xff\xff"),
 }
 
 
 @task
 def forge(worker: Worker, name: str) -> str:
-    os.write(int(sys.argv[2]), FORGERIES[name])
+    os.write(int(sys.argv[2]), FORGERIES[name](_number_of_the_request()))
     time.sleep(0.2)
     return "the real answer"
+
+
+def _number_of_the_request() -> int:
+    """What a model that walks up its own stack finds there."""
+    caller: FrameType | None = sys._getframe()
+    while caller is not None and caller.f_code.co_name != "_serve":
+        caller = caller.f_back
+    assert caller is not None
+    return int(caller.f_locals["number"])
 
 
 @stream_task

@@ -185,7 +185,7 @@ def test_a_forged_answer_is_an_outcome(pool: Pool, name: str) -> None:
         assert error.what == "what"
     else:
         assert isinstance(answer, Death) or answer == "forged"
-    assert pool.ask(hostile(), misbehave, "look_around") != "forged"
+    assert "site-packages" in str(pool.ask(hostile(), misbehave, "look_around"))  # whoever asks next is answered
 
 
 def test_more_results_than_were_asked_for_are_not_believed(pool: Pool) -> None:

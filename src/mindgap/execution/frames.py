@@ -1,4 +1,8 @@
-"""Messages on a pipe: a header with the length, then msgpack of a typed record."""
+"""Messages on a pipe: a header with the length and the number of the request, then msgpack of a typed record.
+
+Whatever a worker sends carries the number of the request that it belongs to, so nothing that comes late or was never
+asked for can pass as the answer to another request.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from mindgap.records.platform import PlatformSpec
 MAGIC: Final = b"MGAP"
 MOST_BYTES: Final = 256 << 20
 """Of one message. Tensors travel in files; programs and messages are far smaller."""
-_HEADER: Final = struct.Struct("<4sI")
+_HEADER: Final = struct.Struct("<4sII")
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
@@ -81,28 +85,32 @@ class BrokenAnswer(Exception):
     """What arrived is not a message: cut off in the middle, or something else wrote to the pipe."""
 
 
+class OutOfStep(BrokenAnswer):
+    """What arrived belongs to another request."""
+
+
 class Silence(Exception):
     """Nothing arrived before the deadline."""
 
 
-def send(descriptor: int, message: Message) -> None:
-    """Write one message."""
+def send(descriptor: int, number: int, message: Message) -> None:
+    """Write one message of the request with this number."""
     body = _ENCODER.encode(message)
     if len(body) > MOST_BYTES:
         raise MindgapError(f"a message of {len(body) >> 20} MB is too large", hint="tensors travel in files")
-    data = memoryview(_HEADER.pack(MAGIC, len(body)) + body)
+    data = memoryview(_HEADER.pack(MAGIC, len(body), number) + body)
     while data:
         data = data[os.write(descriptor, data) :]
 
 
-def receive(descriptor: int, deadline: float | None = None) -> Message | None:
-    """The next message; None when the other side closed the pipe between two messages."""
+def receive(descriptor: int, deadline: float | None = None) -> tuple[int, Message] | None:
+    """The next message and its number; None when the other side closed the pipe between two messages."""
     header = _read(descriptor, _HEADER.size, deadline)
     if not header:
         return None
     if len(header) < _HEADER.size:
         raise BrokenAnswer("the header was cut off")
-    magic, size = _HEADER.unpack(header)
+    magic, size, number = _HEADER.unpack(header)
     if magic != MAGIC:
         raise BrokenAnswer("something other than a message was written to the pipe")
     if size > MOST_BYTES:
@@ -111,8 +119,7 @@ def receive(descriptor: int, deadline: float | None = None) -> Message | None:
     if len(body) < size:
         raise BrokenAnswer(f"{len(body)} of {size} bytes arrived")
     try:
-        message: Message = _DECODER.decode(body)
-        return message
+        return number, _DECODER.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise BrokenAnswer(f"the message cannot be read: {error}") from error
 

@@ -29,6 +29,7 @@ from mindgap.execution.frames import (
     BrokenAnswer,
     Item,
     Message,
+    OutOfStep,
     Reached,
     Refused,
     Silence,
@@ -72,7 +73,7 @@ class Death:
     stage: Stage
     log_tail: str
     outside: bool = False
-    """Ended by a signal that no program sends to itself: by the kernel for lack of memory, or by somebody."""
+    """Not the doing of what was asked: a signal that no program sends to itself, or words of an earlier request."""
 
 
 Reply = Answer | Refused | Broken | Death
@@ -90,6 +91,8 @@ class WorkerProcess:
         self.resident_mb = 0
         """Memory that it held when it last answered."""
         self._import_paths = tuple(import_paths) if spec.is_foreign else ()
+        self._number = 0
+        """Of the request at hand."""
         self._oom_kills: int | None = None
         """Processes that the kernel had ended for lack of memory before the request at hand."""
         self._mark = 0
@@ -175,14 +178,18 @@ class WorkerProcess:
         self._mark = self._printed() if self.started else 0  # an interpreter may fail before it is first asked
         deadline = time.monotonic() + limits.wall_s
         try:
+            self._number += 1
             if _unread(self._answers):
-                raise BrokenAnswer("there was one before anybody asked")
-            send(self._requests, request)
+                raise OutOfStep("there was one before anybody asked")
+            send(self._requests, self._number, request)
             while True:
                 ready = await_message(self._answers, self._process.pid, limits, deadline, self._is_gone)
-                message = receive(self._answers, deadline) if ready else None
-                if message is None:
+                received = receive(self._answers, deadline) if ready else None
+                if received is None:
                     return self._bury(stage)
+                number, message = received
+                if number != self._number:
+                    raise OutOfStep(f"it belongs to request {number}, not to {self._number}")
                 if isinstance(message, Reached):
                     stage = message.stage
                     if on_stage is not None:
@@ -197,6 +204,8 @@ class WorkerProcess:
                     raise BrokenAnswer(f"a worker does not send {type(message).__name__}")
         except Silence as error:
             return self._killed(Status.TIMEOUT, str(error), stage)
+        except OutOfStep as error:
+            return replace(self._killed(Status.CRASH, f"an answer out of step: {error}", stage), outside=True)
         except BrokenAnswer as error:
             return self._killed(Status.CRASH, f"half-written answer: {error}", stage)
         except BrokenPipeError:

@@ -24,8 +24,8 @@ K = TypeVar("K")
 class Server:
     """Holds one platform and answers requests."""
 
-    def __init__(self, report: Callable[[Message], None]) -> None:
-        self._report = report
+    def __init__(self) -> None:
+        self._report: Callable[[Message], None] = _tell_nobody
         self._limits = Limits()
         self._platform: Any = None
         self._kept: dict[Callable[[], Any], Any] = {}
@@ -44,8 +44,9 @@ class Server:
     def reach(self, stage: Stage) -> None:
         self._report(Reached(stage))
 
-    def serve(self, message: Message | None) -> Message:
-        """The answer to one request; what goes wrong is part of it."""
+    def serve(self, message: Message, report: Callable[[Message], None]) -> Message:
+        """The answer to one request; what goes wrong is part of it, and `report` hears what comes before it."""
+        self._report = report
         self._grant_cpu_time()
         try:
             if isinstance(message, Start):
@@ -88,6 +89,10 @@ class Server:
         limit = int(used.ru_utime + used.ru_stime + self._limits.cpu_s) + 1
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+
+
+def _tell_nobody(message: Message) -> None:
+    """Between two requests nobody listens."""
 
 
 def load_adapter(spec: PlatformSpec) -> Any:

@@ -52,12 +52,15 @@ def main() -> None:
 
 
 def _serve(requests: int, answers: int) -> None:
+    from functools import partial
+
     from mindgap.execution.frames import receive, send
     from mindgap.execution.serve import Server
 
-    server = Server(report=lambda message: send(answers, message))
-    while (message := receive(requests)) is not None:
-        send(answers, server.serve(message))
+    server = Server()
+    while (request := receive(requests)) is not None:
+        number, message = request
+        send(answers, number, server.serve(message, report=partial(send, answers, number)))
 
 
 def _find_package() -> None:
