@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mindgap.errors import FilesLost, MindgapError, NoSpace
 from mindgap.execution import arena
-from mindgap.records.tensors import DTYPES, byte_view
+from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.tensors import DTYPES, NamedTensor, byte_view
 
 
 @st.composite
@@ -37,8 +38,8 @@ def tensors(draw: st.DrawFn) -> torch.Tensor:
 @given(st.lists(tensors(), max_size=4))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, items: list[torch.Tensor]) -> None:
     path = tmp_path_factory.mktemp("arena") / "file"
-    found = arena.read(path, arena.write(path, items))
-    for got, want in zip(found, items, strict=True):
+    entries = arena.write(path, items)
+    for got, want in zip([*arena.read(path, entries), *arena.read(path, entries, mapped=False)], [*items, *items]):
         assert got.dtype == want.dtype and got.shape == want.shape
         assert not want.numel() or got.stride() == want.stride()
         assert torch.equal(byte_view(got), byte_view(want))
@@ -56,6 +57,28 @@ def test_a_short_file_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"\x00" * 64)
     with pytest.raises(MindgapError, match="shorter"):
         arena.read(tmp_path / "file", entries)
+
+
+def outcome_in(path: Path, tensor: torch.Tensor) -> Outcome:
+    stored = arena.store(path, [NamedTensor("output", tensor)])
+    return Outcome("npu", Status.OK, Stage.RUN, digest="0", file=str(path), stored=stored)
+
+
+def test_outputs_that_are_cut_off_later_stay(tmp_path: Path) -> None:
+    """A page of a mapped file that is not there any more would end this process."""
+    found = arena.opened(outcome_in(tmp_path / "file", torch.ones(100_000)))
+    os.truncate(tmp_path / "file", 0)
+    assert found.outputs[0].tensor.sum() == 100_000
+
+
+def test_outputs_that_were_cut_off_are_the_failure_of_their_platform(tmp_path: Path) -> None:
+    outcome = outcome_in(tmp_path / "file", torch.ones(100))
+    os.truncate(tmp_path / "file", 64)
+    found = arena.opened(outcome)
+    assert found.status is Status.CRASH and "64 of 400 bytes" in found.message and not (found.file or found.digest)
+    (tmp_path / "file").unlink()
+    with pytest.raises(FilesLost):
+        arena.opened(outcome)
 
 
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from types import FrameType
 
 import msgspec
 
-from mindgap.execution.frames import MAGIC, Answer, Item, Message, Refused
-from mindgap.execution.tasks import Worker, stream_task, task
+from mindgap.errors import MindgapError
+from mindgap.execution.frames import MAGIC, Answer, Broken, Item, Message, Refused
+from mindgap.execution.tasks import Worker, hosting, stream_task, task
 
 STEP = 1 << 20
 """Bytes that are written at once, 200 times a second at most: what a look of the guardian may miss stays small."""
@@ -194,19 +195,21 @@ FORGERIES: dict[str, Callable[[int], bytes]] = {
     "nested arrays": frame(b"\x91" * 100_000),
     "an answer to the next question": _answer_twice,
     "an answer to the last question": lambda number: encoded(Answer(msgspec.msgpack.encode("forged"), 1))(number - 1),
+    "a bug of mindgap": encoded(Broken("KeyError: 'forged'", "Traceback: forged")),
     "not a message": lambda number: b"hello " * 100,
     "broken text": frame(b"\x82\xa4type\xa6Broken\xa7message\xd9\x04\xff\xff\xff\xff"),
 }
 
 
+@hosting(MindgapError)
 @task
 def forge(worker: Worker, name: str) -> str:
-    os.write(int(sys.argv[2]), FORGERIES[name](_number_of_the_request()))
+    os.write(int(sys.argv[2]), FORGERIES[name](number_of_the_request()))
     time.sleep(0.2)
     return "the real answer"
 
 
-def _number_of_the_request() -> int:
+def number_of_the_request() -> int:
     """What a model that walks up its own stack finds there."""
     caller: FrameType | None = sys._getframe()
     while caller is not None and caller.f_code.co_name != "_serve":

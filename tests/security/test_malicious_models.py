@@ -190,7 +190,7 @@ def test_a_forged_answer_is_an_outcome(pool: Pool, name: str) -> None:
 
 def test_more_results_than_were_asked_for_are_not_believed(pool: Pool) -> None:
     found: list[str] = []
-    death = pool.ask(hostile(), forge_many, 10, on_item=found.append, most=2)
+    death = pool.ask(hostile(), forge_many, 10, on_item=found.append, count=2)
     assert isinstance(death, Death) and death.status is Status.CRASH and len(found) == 2
 
 

@@ -18,7 +18,7 @@ from mindgap.execution.batches import BatchWorker
 from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
-from mindgap.platforms.crowds import CrowdRun, RunCrowd, run_crowd
+from mindgap.platforms.crowds import CrowdRun, RunCrowd, believed_crowd, run_crowd
 from mindgap.platforms.running import died
 from mindgap.program.crowd import by_halves, halves
 from mindgap.records.outcome import Outcome, Status
@@ -176,12 +176,12 @@ class CrowdRunner:
         by_halves(range(len(variants)), settle, part)
 
     def _run(self, variants: Sequence[NumberedVariant]) -> CrowdRun | None:
-        files = [str(self._pool.scratch.new_file("outputs")) for _ in variants]
+        files = [str(self._pool.scratch.new_file("outputs", self._spec.worker_name)) for _ in variants]
         parcels: tuple[Parcel, ...] = tuple(variant.parcel for variant in variants)
         answers: list[CrowdRun] = []
 
         def accept(number: int, found: CrowdRun, alone: bool) -> bool:
-            answers.append(found)
+            answers.append(believed_crowd(found, self._spec, files))
             return True
 
         def on_death(number: int, death: Death) -> None:

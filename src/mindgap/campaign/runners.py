@@ -16,6 +16,7 @@ from mindgap.platforms.running import RunCases, believed, died, run_cases
 from mindgap.records.outcome import Outcome, Status
 from mindgap.records.platform import PlatformSpec
 from mindgap.verdicts.judging import Judged, Question, judge_cases, unjudged
+from mindgap.verdicts.judging import believed as answered
 
 Stopped = Callable[[], bool]
 OnPause = Callable[[NoSpace], None]
@@ -34,7 +35,7 @@ class LocalRunner:
     def __init__(self, pool: Pool, spec: PlatformSpec, stopped: Stopped, on_pause: OnPause) -> None:
         self._pool = pool
         self._spec = spec
-        self._worker = BatchWorker(pool, spec, run_cases, stopped=stopped, on_pause=on_pause)
+        self._worker = BatchWorker(pool, spec, run_cases, stopped=stopped, on_pause=on_pause, shares_files=False)
 
     def run(self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None]) -> None:
         files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in cases]
@@ -64,7 +65,7 @@ class Judge:
 
     def judge(self, questions: Sequence[Question], done: Callable[[int, Judged], None]) -> None:
         def accept(number: int, found: Judged, alone: bool) -> bool:
-            done(number, found)
+            done(number, answered(questions[number], found))
             return True
 
         def on_death(number: int, death: Death) -> None:

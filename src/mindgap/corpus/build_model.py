@@ -23,7 +23,7 @@ from mindgap.corpus.load import load
 from mindgap.corpus.recipes import with_held
 from mindgap.corpus.roundtrip import as_example, difference, run_call, run_source
 from mindgap.errors import MindgapError, NoSpace
-from mindgap.execution.tasks import Worker, task
+from mindgap.execution.tasks import Worker, hosting, task
 from mindgap.program import codec
 from mindgap.program.fingerprint import fingerprint
 from mindgap.program.graph import Program, Tensors
@@ -69,6 +69,7 @@ class BuildModel:
     folder: str
 
 
+@hosting(MindgapError)
 @task
 def build_in_worker(worker: Worker, request: BuildModel) -> BuiltModel:
     return build_model(request.source, Path(request.folder))

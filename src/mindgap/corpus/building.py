@@ -21,10 +21,8 @@ from mindgap.corpus.plan import OWN, libraries, list_offers, own_offers, plan, s
 from mindgap.corpus.registry import Library, Offer
 from mindgap.corpus.store import Entry, Status, Store
 from mindgap.errors import MindgapError, UsageError
-from mindgap.execution.pool import HOST, Pool, TaskFailed
+from mindgap.execution.pool import HOST, Pool
 from mindgap.execution.process import Death
-from mindgap.records.outcome import Stage
-from mindgap.records.outcome import Status as OutcomeStatus
 from mindgap.records.platform import Limits, PlatformSpec
 from mindgap.records.progress import Lane, duration
 from mindgap.records.source import Source
@@ -151,7 +149,7 @@ class _Build:
             start = time.perf_counter()
             try:
                 source = Source(offer.spec, self.seed, trust=False, directory=str(Path.cwd()))
-                answer = self._build(worker, source, folder)
+                answer = self.pool.ask(worker, build_in_worker, BuildModel(source, str(folder)))
             except Exception:
                 if self.stopping:
                     return
@@ -165,13 +163,6 @@ class _Build:
             shutil.rmtree(folder, ignore_errors=True)
             if self.pool.resident_mb(worker) > LARGEST_MB:
                 self.pool.retire(worker)
-
-    def _build(self, worker: PlatformSpec, source: Source, folder: Path) -> BuiltModel | Death:
-        """Make one model in this worker, which may die of it."""
-        try:
-            return self.pool.ask(worker, build_in_worker, BuildModel(source, str(folder)))
-        except TaskFailed as failed:
-            return Death(OutcomeStatus.ERROR, failed.message, Stage.LOAD, str(failed))
 
     def _next(self) -> tuple[str, Offer] | None:
         """The next model to build; None when the target is reached or nothing is left."""

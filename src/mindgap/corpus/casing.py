@@ -13,7 +13,7 @@ from mindgap.corpus.load import load
 from mindgap.corpus.loaded import Loaded
 from mindgap.errors import MindgapError
 from mindgap.execution.parcel import Parcel, make_parcel
-from mindgap.execution.tasks import Worker, task
+from mindgap.execution.tasks import Worker, hosting, task
 from mindgap.platforms.messages import first_cause, line_of
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
@@ -31,6 +31,7 @@ class BuildCase:
     inputs_file: str | None = None
 
 
+@hosting(MindgapError)
 @task
 def build_case(worker: Worker, request: BuildCase) -> Parcel:
     """Load and export a model here; one that cannot be exported is still a case."""

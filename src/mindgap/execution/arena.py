@@ -1,4 +1,4 @@
-"""Tensors in a file that several processes map into memory instead of sending them to each other."""
+"""Tensors in a file that several processes read or map into memory instead of sending them to each other."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
 import torch
 
 from mindgap.errors import FilesLost, MindgapError, NoSpace
-from mindgap.records.outcome import DIGEST_BYTES, Outcome, StoredTensor
+from mindgap.records.outcome import DIGEST_BYTES, Outcome, Status, StoredTensor
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, TensorMeta, byte_view, with_stride
 
 Entry: TypeAlias = tuple[TensorMeta, int]
 """Where a tensor lies in the file: what it is, and its offset."""
+
+_Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 ALIGNMENT: Final = 64  # of the vector loads that kernels use
 
@@ -59,8 +61,23 @@ def _written(path: Path, tensors: Sequence[torch.Tensor]) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def read(path: Path, entries: Sequence[Entry]) -> list[torch.Tensor]:
-    """Tensors backed by a private mapping of the file: changing one changes no other process's copy."""
+def read(path: Path, entries: Sequence[Entry], mapped: bool = True) -> list[torch.Tensor]:
+    """Tensors backed by a private mapping of the file: changing one changes no other process's copy.
+
+    Whoever cuts the file off later ends the processes that map it (SIGBUS); what is not `mapped` is copied.
+    """
+    with _open(path) as file:
+        if not mapped:
+            return [_copied(file.fileno(), meta, offset) for meta, offset in entries]
+        size = os.fstat(file.fileno()).st_size
+        if not size:
+            return [_empty(meta) for meta, _ in entries]
+        mapping = mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    buffer = np.frombuffer(mapping, dtype=np.uint8)
+    return [_view(torch.from_numpy(_part(buffer, meta, offset)), meta) for meta, offset in entries]
+
+
+def _open(path: Path) -> BinaryIO:
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     except FileNotFoundError as error:
@@ -71,16 +88,25 @@ def read(path: Path, entries: Sequence[Entry]) -> list[torch.Tensor]:
         ) from error
     except OSError as error:
         raise MindgapError("an answer is not a file", where=str(path), cause=error.strerror) from error
-    with file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise MindgapError("an answer is not a file", where=str(path))
-        size = found.st_size
-        if not size:
-            return [_empty(meta) for meta, _ in entries]
-        mapping = mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    buffer = np.frombuffer(mapping, dtype=np.uint8)
-    return [_view(buffer, meta, offset) for meta, offset in entries]
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise MindgapError("an answer is not a file", where=str(path))
+    return file
+
+
+def _copied(descriptor: int, meta: TensorMeta, offset: int) -> torch.Tensor:
+    """A tensor in memory of its own."""
+    size = meta.nbytes
+    if not size:
+        return _empty(meta)
+    values = torch.empty(size, dtype=torch.uint8)  # aligned as every tensor of torch
+    left = values.numpy().data
+    while left:
+        count = os.preadv(descriptor, [left], offset + size - len(left))
+        if not count:
+            raise _cut_off(offset + size - len(left), offset + size)
+        left = left[count:]
+    return _view(values, meta)
 
 
 def store(path: Path, outputs: Sequence[NamedTensor]) -> tuple[StoredTensor, ...]:
@@ -90,10 +116,19 @@ def store(path: Path, outputs: Sequence[NamedTensor]) -> tuple[StoredTensor, ...
 
 
 def opened(outcome: Outcome) -> Outcome:
-    """The outcome with its outputs mapped into memory; they stay there when the file is removed."""
+    """The outcome with its outputs in memory: copies, as whoever wrote the file may still change it.
+
+    Outputs that are not there after all are the failure of their platform.
+    """
     if not outcome.file or outcome.outputs:
         return outcome
-    tensors = read(Path(outcome.file), [(item.meta, item.offset) for item in outcome.stored])
+    try:
+        tensors = read(Path(outcome.file), [(item.meta, item.offset) for item in outcome.stored], mapped=False)
+    except FilesLost:
+        raise
+    except MindgapError as error:
+        message = "; ".join(filter(None, [error.what, error.cause]))
+        return replace(outcome, status=Status.CRASH, message=message, digest="", file="", stored=())
     named = tuple(NamedTensor(item.name, tensor, item.stride) for item, tensor in zip(outcome.stored, tensors))
     return replace(outcome, outputs=named)
 
@@ -116,18 +151,25 @@ def digest_of(outputs: Sequence[NamedTensor]) -> str:
 
 def tensor_of(values: bytes, meta: TensorMeta) -> torch.Tensor:
     """A tensor from its raw values; raises MindgapError when they are not those of such a tensor."""
-    return _view(np.frombuffer(bytearray(values), dtype=np.uint8), meta, 0)
+    return _view(torch.from_numpy(_part(np.frombuffer(bytearray(values), dtype=np.uint8), meta, 0)), meta)
 
 
-def _view(buffer: np.ndarray[Any, np.dtype[np.uint8]], meta: TensorMeta, offset: int) -> torch.Tensor:
-    dtype = DTYPES[meta.dtype]
-    count = int(np.prod(meta.shape, dtype=np.int64))
-    if not count:
+def _part(buffer: _Bytes, meta: TensorMeta, offset: int) -> _Bytes:
+    end = offset + meta.nbytes
+    if end > buffer.size and meta.nbytes:
+        raise _cut_off(buffer.size, end)
+    return buffer[offset:end]
+
+
+def _cut_off(found: int, end: int) -> MindgapError:
+    return MindgapError("an answer is shorter than it says", cause=f"{found} of {end} bytes")
+
+
+def _view(values: torch.Tensor, meta: TensorMeta) -> torch.Tensor:
+    """Raw values as the tensor that they are."""
+    if not values.numel():
         return _empty(meta)
-    end = offset + count * dtype.itemsize
-    if end > buffer.size:
-        raise MindgapError("an answer is shorter than it says", cause=f"{buffer.size} of {end} bytes")
-    tensor = torch.from_numpy(buffer[offset:end]).view(dtype).reshape(meta.shape)
+    tensor = values.view(DTYPES[meta.dtype]).reshape(meta.shape)
     return tensor if tuple(tensor.stride()) == meta.stride else with_stride(tensor, meta.stride)
 
 

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from mindgap.errors import NoSpace
+from mindgap.errors import FilesLost, NoSpace
 from mindgap.execution.pool import KILLED_TRIES, Pool, in_a_row
 from mindgap.execution.process import Death
 from mindgap.execution.tasks import Task
+from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import PlatformSpec
 
 MEMORY_SHARE: Final = 0.5
@@ -35,12 +36,15 @@ class BatchWorker(Generic[Q, A]):
         *,
         stopped: Callable[[], bool] = lambda: False,
         on_pause: Callable[[NoSpace], None],
+        shares_files: bool = True,
     ) -> None:
         self.spec = spec
         self._pool = pool
         self._task = task
         self._stopped = stopped
         self._on_pause = on_pause
+        self._shares_files = shares_files
+        """Whether its items lie in files that somebody may remove; otherwise it cannot lose any."""
 
     def work(
         self,
@@ -73,7 +77,7 @@ class BatchWorker(Generic[Q, A]):
             seen += 1
 
         try:
-            answer = self._pool.ask(self.spec, self._task, request(items), on_item=on_item, most=len(items))
+            answer = self._ask(request(items), on_item, len(items))
         except NoSpace as error:
             self._wait(error)
             return doubtful, seen, None
@@ -95,7 +99,7 @@ class BatchWorker(Generic[Q, A]):
             self._pool.retire(self.spec)
             answered: list[A] = []
             try:
-                answer = self._pool.ask(self.spec, self._task, request([number]), on_item=answered.append, most=1)
+                answer = self._ask(request([number]), answered.append, 1)
             except NoSpace as error:
                 self._wait(error)
                 continue
@@ -107,6 +111,14 @@ class BatchWorker(Generic[Q, A]):
             if not answer.outside or tries == KILLED_TRIES:
                 died(number, in_a_row(answer))
                 return
+
+    def _ask(self, request: Q, on_item: Callable[[A], None], count: int) -> A | Death:
+        try:
+            return self._pool.ask(self.spec, self._task, request, on_item=on_item, count=count)
+        except FilesLost as error:
+            if self._shares_files:
+                raise
+            return Death(Status.CRASH, f"it says what cannot be: {error.what}", Stage.LOAD, "")
 
     def _wait(self, error: NoSpace) -> None:
         self._on_pause(error)

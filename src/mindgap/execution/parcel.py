@@ -79,8 +79,8 @@ def make_parcel(case: Case, path: Path) -> Parcel:
     )
 
 
-def open_parcel(parcel: Parcel, constants: Constants) -> Case:
-    """The case in a parcel, without the user's own model."""
+def open_parcel(parcel: Parcel, constants: Constants, mapped: bool = True) -> Case:
+    """The case in a parcel, without the user's own model; copied where another worker may cut its file off."""
     program = decode(parcel.program) if parcel.program else None
     if not parcel.call:
         assert program is not None
@@ -88,11 +88,11 @@ def open_parcel(parcel: Parcel, constants: Constants) -> Case:
         return Case.of(program, constants.of(program, parcel.weights), tensors, parcel.seed)
     path = Path(parcel.file)
     args, kwargs, names = unpack(parcel.call)
-    given = arena.read(path, parcel.inputs)
+    given = arena.read(path, parcel.inputs, mapped)
     return Case(
         Inputs(args, kwargs, tuple(map(NamedTensor, names, given))),
         program,
-        dict(zip(parcel.tensors, arena.read(path, list(parcel.tensors.values())))),
+        dict(zip(parcel.tensors, arena.read(path, list(parcel.tensors.values()), mapped))),
         parcel.seed,
         parcel.name,
         parcel.source,

@@ -17,7 +17,7 @@ from mindgap import errors
 from mindgap.errors import MindgapError, NoSpace
 from mindgap.execution import isolation
 from mindgap.execution.frames import Answer, Ask, Broken, BrokenAnswer, Refused
-from mindgap.execution.process import Death, Reply, WorkerProcess
+from mindgap.execution.process import LOG_TAIL_BYTES, Death, Reply, WorkerProcess
 from mindgap.execution.scratch import Scratch
 from mindgap.execution.tasks import Task
 from mindgap.records.outcome import Stage, Status
@@ -29,6 +29,8 @@ START_TRIES: Final = 20
 """A worker that was killed while it started did nothing yet that could be to blame."""
 START_WAIT_S: Final = 0.5
 """Between two starts, at most: whoever kills may be about to stop."""
+LONGEST_MESSAGE: Final = 2000
+"""Characters of a message about which nothing is certain."""
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -129,16 +131,17 @@ class Pool:
         request: Q,
         on_stage: Callable[[Stage], None] | None = None,
         on_item: Callable[[A], None] | None = None,
-        most: int | None = None,
+        count: int | None = None,
     ) -> A | Death:
         """The answer of a task, or how the worker died; raises what the task raised.
 
         A worker that was killed from outside is asked again, unless the task has many results: then the caller knows
-        which of them are missing (`ask_one` where there is only one). More results than `most` are not believed.
+        which of them are missing (`ask_one` where there is only one). Where `count` results were asked for, neither
+        more nor fewer are believed.
         """
         while True:
             try:
-                return self._answer(spec, task, request, on_stage, on_item, most)
+                return self._answer(spec, task, request, on_stage, on_item, count)
             except NoSpace as error:
                 if task.is_stream or self.on_pause is None or self.interrupted:
                     raise
@@ -151,14 +154,14 @@ class Pool:
         request: Q,
         on_stage: Callable[[Stage], None] | None,
         on_item: Callable[[A], None] | None,
-        most: int | None,
+        count: int | None,
     ) -> A | Death:
         taken = 0
 
         def take(data: bytes) -> None:
             nonlocal taken
             taken += 1
-            if not task.is_stream or (most is not None and taken > most):
+            if not task.is_stream or (count is not None and taken > count):
                 raise BrokenAnswer("more results than were asked for")
             item = _decoded(task, data)
             if on_item is not None:
@@ -173,17 +176,19 @@ class Pool:
             if full is not None:  # what it died of, most likely: nothing is known about the task
                 raise full
             return reply if task.is_stream or self.interrupted else in_a_row(reply)
-        if isinstance(reply, Refused):
-            raise _error_of(reply)
-        if isinstance(reply, Broken):
-            raise TaskFailed(reply)
-        if task.is_stream:
+        if isinstance(reply, Refused | Broken):
+            death = _raised(task, reply)
+        elif task.is_stream and count is not None and taken < count:
+            death = Death(Status.CRASH, f"half-written answer: {taken} of {count} results", Stage.LOAD, "")
+        elif task.is_stream:
             return None  # type: ignore[return-value]
-        try:
-            return _decoded(task, reply.result)
-        except BrokenAnswer as error:
-            self.retire(spec)
-            return Death(Status.CRASH, f"half-written answer: {error}", Stage.LOAD, "")
+        else:
+            try:
+                return _decoded(task, reply.result)
+            except BrokenAnswer as error:
+                death = Death(Status.CRASH, f"half-written answer: {error}", Stage.LOAD, "")
+        self.retire(spec)
+        return death
 
     def ask_one(
         self, spec: PlatformSpec, task: Task[Q, A], request: Q, on_stage: Callable[[Stage], None] | None = None
@@ -191,7 +196,7 @@ class Pool:
         """The only result of a task that may have many; a worker that was killed from outside is asked again."""
         found: list[A] = []
         for _ in range(KILLED_TRIES):
-            death = self.ask(spec, task, request, on_stage, found.append, most=1)
+            death = self.ask(spec, task, request, on_stage, found.append, count=1)
             if found:
                 return found[0]
             if not (isinstance(death, Death) and death.outside) or self.interrupted:
@@ -227,6 +232,8 @@ class Pool:
             lock = self._locks.setdefault(spec.worker_name, threading.Lock())
         with lock:
             ready = self._ready(spec)
+            if isinstance(ready, Refused):  # it cannot become its platform, whatever it is asked
+                raise _error_of(ready)
             if not isinstance(ready, WorkerProcess):
                 return ready
             reply = ready.ask(request, on_stage, on_item)
@@ -274,6 +281,24 @@ def in_parallel(jobs: int, work: Callable[[T], R], items: Sequence[T]) -> list[R
         return list(executor.map(work, items))
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _raised(task: Task[Q, A], reply: Refused | Broken) -> Death:
+    """What a task raised, raised here; a death where the code that it hosts may have said so."""
+    if isinstance(reply, Refused):
+        error = _error_of(reply)
+        if isinstance(error, task.refusals):
+            raise error
+        what = f"{task.name} refused, which it never does: {_cut(error.what)}"
+        return Death(Status.CRASH, what, Stage.LOAD, "")
+    if not task.hosts:
+        raise TaskFailed(reply)
+    message = f"a bug in mindgap, unless the code that it ran forged this: {_cut(reply.message)}"
+    return Death(Status.CRASH, message, Stage.LOAD, reply.traceback[-LOG_TAIL_BYTES:])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
 
 
 def _error_of(refused: Refused) -> MindgapError:

@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar, get_args, get_origin, get_ty
 
 import msgspec
 
+from mindgap.errors import MindgapError
 from mindgap.records.outcome import Stage
 
 Q = TypeVar("Q")
@@ -45,6 +46,10 @@ class Task(Generic[Q, A]):
         self.__doc__ = function.__doc__
         self.name = f"{function.__module__}:{function.__qualname__}"
         self.function = function
+        self.hosts = False
+        """Whether somebody else's code runs in its process: then nothing that the process says is certain."""
+        self.refusals: tuple[type[MindgapError], ...] = (MindgapError,)
+        """Errors that it may raise; of a task that hosts code, any other is taken for a death."""
 
     @functools.cached_property
     def is_stream(self) -> bool:
@@ -81,6 +86,20 @@ def task(function: Callable[[Worker, Q], A]) -> Task[Q, A]:
 def stream_task(function: Callable[[Worker, Q], Iterator[A]]) -> Task[Q, A]:
     """The same for a generator: each of its items is sent when it is there."""
     return Task(function)
+
+
+def hosting(*refusals: type[MindgapError]) -> Callable[[Task[Q, A]], Task[Q, A]]:
+    """Mark a task in whose process somebody else's code runs: a model, an adapter, a runtime.
+
+    Such code can write anything to the pipe. So a bug of mindgap there is told as a death, in words that call it one,
+    and ends neither a check nor a campaign; and the task may raise only these errors.
+    """
+
+    def mark(task: Task[Q, A]) -> Task[Q, A]:
+        task.hosts, task.refusals = True, refusals
+        return task
+
+    return mark
 
 
 def find(name: str) -> Any:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mindgap.errors import MindgapError, NoSpace
 from mindgap.execution import arena
 from mindgap.execution.parcel import Constants, Parcel, open_parcel
-from mindgap.execution.tasks import Worker, stream_task
+from mindgap.execution.tasks import Worker, hosting, stream_task
 from mindgap.platforms.base import Platform, StageClock
-from mindgap.platforms.running import one_run
+from mindgap.platforms.running import believed, one_run
 from mindgap.program.crowd import crowd_of
 from mindgap.records.memory import collect_seldom
 from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.platform import PlatformSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,24 @@ class CrowdRun:
     failure: Outcome | None = None
 
 
+@hosting(NoSpace)
 @stream_task
 def run_crowd(worker: Worker, request: RunCrowd) -> Iterator[CrowdRun]:
     """Prepare and run all cases in one program, and give each its own outputs."""
     collect_seldom()
     yield _run(worker, request)
+
+
+def believed_crowd(found: CrowdRun, spec: PlatformSpec, files: Sequence[str]) -> CrowdRun:
+    """What a worker says about a crowd, as long as each outcome speaks of its own platform and its own file."""
+    if found.failure is not None:
+        failure = believed(found.failure, spec, Path())
+        if not failure.ok and not failure.file:
+            return CrowdRun(failure=failure)
+    elif len(found.outcomes) == len(files):
+        return CrowdRun(tuple(believed(one, spec, Path(file)) for one, file in zip(found.outcomes, files)))
+    message = "its answer is not that of a crowd"
+    return CrowdRun(failure=Outcome(spec.name, Status.CRASH, Stage.LOAD, message))
 
 
 def _run(worker: Worker, request: RunCrowd) -> CrowdRun:

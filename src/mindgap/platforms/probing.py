@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from mindgap.errors import PlatformUnavailable
+from mindgap.errors import MindgapError, PlatformUnavailable
 from mindgap.execution.pool import HOST, Pool
 from mindgap.execution.process import Death
 from mindgap.execution.serve import load_adapter
-from mindgap.execution.tasks import Worker, task
+from mindgap.execution.tasks import Worker, hosting, task
 from mindgap.platforms.messages import first_cause
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import DTYPES
@@ -25,6 +25,7 @@ class ProbePlatforms:
     specs: tuple[PlatformSpec, ...]
 
 
+@hosting(MindgapError)
 @task
 def probe_platforms(worker: Worker, request: ProbePlatforms) -> tuple[Probe, ...]:
     return tuple(load_adapter(spec).probe() for spec in request.specs)
@@ -55,9 +56,9 @@ def require(pool: Pool, spec: PlatformSpec) -> Probe:
 def _together(pool: Pool, host: PlatformSpec, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
     try:
         answer = pool.ask(host, probe_platforms, ProbePlatforms(tuple(specs)))
-        if not isinstance(answer, Death):
+        if not isinstance(answer, Death) and len(answer) == len(specs):
             return {spec.name: item for spec, item in zip(specs, answer)}
-        reason = answer.message
+        reason = answer.message if isinstance(answer, Death) else f"{len(answer)} answers for {len(specs)} platforms"
     except Exception as error:  # an adapter that cannot be loaded, or that raises: it stays listed and says why
         reason = getattr(error, "cause", None) or first_cause(error)
     if len(specs) > 1:

@@ -15,13 +15,14 @@ import torch
 from mindgap.errors import FilesLost, MindgapError, NoSpace
 from mindgap.execution import arena
 from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel, with_state
-from mindgap.execution.pool import Pool, TaskFailed
+from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
-from mindgap.execution.tasks import Worker, find, stream_task
+from mindgap.execution.tasks import Worker, find, hosting, stream_task
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, threads_of
 from mindgap.platforms.messages import innermost, line_of
 from mindgap.program.build import without_buffers
 from mindgap.program.case import Case
+from mindgap.reading.limits import MESSAGE
 from mindgap.records.memory import collect_seldom
 from mindgap.records.outcome import Outcome, Stage, Status, StoredTensor
 from mindgap.records.platform import PlatformSpec
@@ -42,6 +43,7 @@ class RunCases:
     """For this request only, on top of the platform's own options."""
 
 
+@hosting(NoSpace, FilesLost)
 @stream_task
 def run_cases(worker: Worker, request: RunCases) -> Iterator[Outcome]:
     """Reports each outcome as soon as it is ready, so that a death costs only the case that was running."""
@@ -181,8 +183,10 @@ def run(
     request = RunCases((parcel,), (str(file),), runs, program_only, options or {})
     try:
         found = pool.ask_one(spec, run_cases, request, on_stage)
-    except TaskFailed as failed:
-        return Outcome(spec.name, Status.ERROR, Stage.LOAD, f"the worker failed: {failed.message}", str(failed))
+    except FilesLost:
+        if not parcel.file or Path(parcel.file).exists():
+            return _disbelieved(spec, "it says that its files have gone, and they have not")
+        raise
     if isinstance(found, Death):
         file.unlink(missing_ok=True)
         return died(spec.name, found)
@@ -205,23 +209,31 @@ def run_here(
 def believed(outcome: Outcome, spec: PlatformSpec, file: Path) -> Outcome:
     """What a worker says, as long as it speaks of its own platform, its own file and possible tensors."""
     if outcome.platform != spec.name or outcome.file not in ("", str(file)) or outcome.outputs:
-        return Outcome(spec.name, Status.CRASH, Stage.LOAD, "its answer names a platform or a file that is not its own")
-    if not all(_is_possible(item, spec.limits.memory_mb << 20) for item in outcome.stored):
-        return Outcome(spec.name, Status.CRASH, Stage.LOAD, "its answer describes tensors that cannot be")
+        return _disbelieved(spec, "its answer names a platform or a file that is not its own")
+    spans = [_span(item) for item in outcome.stored]
+    if None in spans or sum(filter(None, spans)) > spec.limits.memory_mb << 20:
+        return _disbelieved(spec, "its answer describes tensors that cannot be")
+    texts = (outcome.message, outcome.log_tail, outcome.exception, outcome.where, outcome.note, outcome.digest)
+    if max(map(len, (*texts, *outcome.not_compared, *outcome.seconds))) > MESSAGE or len(outcome.seconds) > len(Stage):
+        return _disbelieved(spec, "its answer is longer than any message")
     return outcome
 
 
-def _is_possible(item: StoredTensor, most_bytes: int) -> bool:
-    """Whether there is such a tensor, no larger than the memory of the process that says so."""
+def _disbelieved(spec: PlatformSpec, why: str) -> Outcome:
+    return Outcome(spec.name, Status.CRASH, Stage.LOAD, why)
+
+
+def _span(item: StoredTensor) -> int | None:
+    """Bytes from the first to the last element; None where there is no such tensor."""
     meta = item.meta
     if (
         meta.dtype not in DTYPES
         or len(meta.shape) != len(meta.stride)
         or min(item.offset, *meta.shape, *meta.stride, 0) < 0
     ):
-        return False
+        return None
     last = sum((size - 1) * step for size, step in zip(meta.shape, meta.stride) if size)
-    return (1 + last) * DTYPES[meta.dtype].itemsize <= most_bytes
+    return max(meta.nbytes, (1 + last) * DTYPES[meta.dtype].itemsize)
 
 
 def died(platform: str, death: Death) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -29,6 +30,11 @@ class TensorMeta:
     shape: tuple[int, ...]
     dtype: str
     stride: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Of its elements, one after the other."""
+        return math.prod(self.shape) * DTYPES[self.dtype].itemsize
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorMeta:

@@ -165,7 +165,7 @@ class Session:
             raise ModelError("a model that cannot be exported cannot be explained", cause=parcel.export_failure)
 
         def explained(one: Parcel) -> Explanation:
-            case = open_parcel(one.without_source(), Constants())
+            case = open_parcel(one.without_source(), Constants(), mapped=False)
             return explain_case(self.pool, parcel.name, case, spec, self.config, Path(folder), budget, self._tell)
 
         replayed = self._without_chance(parcel)
@@ -224,6 +224,8 @@ class Session:
             source = Source(model, seed, dtype, trust, str(Path.cwd()), tuple(import_paths()))
             given = str(Path(inputs).absolute()) if inputs is not None else None
             parcel = self.pool.demand(HOST, build_case, BuildCase(source, str(file), given), f"loading {model}")
+            if parcel.file != str(file) or parcel.source not in (None, source):
+                raise ModelError(f"loading {model}: its worker answers with another file or source than it was given")
         else:
             loaded = _live(model, inputs, dtype)
             parcel = make_parcel(case_of(loaded, _pickled(loaded, seed), seed), file)
@@ -309,8 +311,12 @@ class Session:
 
     def _without_chance(self, parcel: Parcel) -> Parcel | None:
         """The case with eager's random numbers written down; None where nothing is random."""
-        request = ReplayCase(parcel.without_source(), str(self.pool.scratch.new_file("case", HOST.worker_name)))
-        return self.pool.demand(HOST, replay_case, request, "writing down the random numbers")
+        file = str(self.pool.scratch.new_file("case", HOST.worker_name))
+        request = ReplayCase(parcel.without_source(), file)
+        found = self.pool.demand(HOST, replay_case, request, "writing down the random numbers")
+        if found is not None and (found.file != file or found.source is not None):
+            raise ModelError("writing down the random numbers: the worker answers with another file than it was given")
+        return found
 
 
 def _may_hide(judged: Judged, platform: str) -> bool:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from mindgap.errors import FilesLost, MindgapError
+from mindgap.errors import FilesLost, MindgapError, NoSpace
 from mindgap.execution.arena import opened
 from mindgap.execution.parcel import Constants, Parcel, open_parcel, with_state
 from mindgap.execution.pool import HOST, Pool
 from mindgap.execution.process import Death
-from mindgap.execution.tasks import Worker, find, stream_task
+from mindgap.execution.tasks import Worker, find, hosting, stream_task
 from mindgap.program.case import Case
 from mindgap.records.memory import collect_seldom
 from mindgap.records.outcome import Outcome
@@ -72,6 +72,7 @@ class Judged:
         return {name: judgement.verdict for name, judgement in self.judgements.items()}
 
 
+@hosting(NoSpace, FilesLost)
 @stream_task
 def judge_cases(worker: Worker, questions: tuple[Question, ...]) -> Iterator[Judged]:
     """Reports each answer as soon as it is ready; a question that fails costs only its own verdicts."""
@@ -150,7 +151,16 @@ def ask_judge(pool: Pool, question: Question, host: PlatformSpec = HOST) -> Judg
     answer = pool.ask_one(host, judge_cases, (_by_file(question),))
     if isinstance(answer, Death):
         return unjudged(question, f"the float64 reference could not be made: {answer.message}")
-    return answer
+    return believed(question, answer)
+
+
+def believed(question: Question, found: Judged) -> Judged:
+    """What a judge says, as long as it speaks of every candidate: the model that it runs may have spoken instead."""
+    asked = {candidate.platform for group in question.groups for candidate in group.candidates}
+    named = {name: judgement.verdict.platform for name, judgement in found.judgements.items()}
+    if named != {name: name for name in asked}:
+        return unjudged(question, "the judge's answer is not about the platforms that were asked for")
+    return found
 
 
 def without_reference(groups: Sequence[Comparing]) -> str:

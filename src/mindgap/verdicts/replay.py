@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
+from mindgap.errors import MindgapError
 from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel
-from mindgap.execution.tasks import Worker, task
+from mindgap.execution.tasks import Worker, hosting, task
 from mindgap.program import ops
 from mindgap.program.case import Case
 from mindgap.program.graph import Argument, Constant, Node, Program, Ref, digest, leaves, map_leaves
@@ -33,6 +34,7 @@ class ReplayCase:
     file: str
 
 
+@hosting(MindgapError)
 @task
 def replay_case(worker: Worker, request: ReplayCase) -> Parcel | None:
     """The case with its random numbers written down; None when nothing is random, or it cannot be done."""
