@@ -16,11 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from mindgap.campaign.hunt import hunt
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.reader import open_ledger, read
 from mindgap.errors import UnknownPlatform, UsageError
+from mindgap.execution import isolation
 from mindgap.execution.pool import KILLED_TRIES
 from mindgap.report.campaign import undecided
 from tests.campaign import programs
@@ -68,6 +70,19 @@ def test_programs_are_kept_only_where_somebody_will_look(planted: Path) -> None:
         flagged = {row[0] for row in data.execute("SELECT program FROM verdicts WHERE conclusion = 'diverges'")}
         count = data.execute("SELECT COUNT(*) FROM programs").fetchone()[0]
     assert flagged <= kept and len(kept) < count == 24
+
+
+@pytest.mark.skipif(bool(isolation.why_not()), reason=isolation.why_not())
+def test_a_campaign_runs_in_isolation(tmp_path: Path) -> None:
+    """Whole variants and crowds: every worker finds what it needs in its own directories."""
+    plan = Plan(("eager", "eager@scalar"), 6, corpus=("smoke:rl-actor-critic",), fragments=0.5, metamorphic_share=1.0)
+    ending = hunt(tmp_path / "campaign", plan, jobs=1, explain_s=0.0, isolated=True)
+    assert ending.complete
+    with open_ledger(tmp_path / "campaign") as data:
+        assert data.execute("SELECT COUNT(*) FROM outcomes").fetchone() == (12,)
+        failed = data.execute("SELECT status, message FROM outcomes WHERE status IN ('crash', 'error')").fetchall()
+        assert not failed
+        assert not data.execute("SELECT sentence FROM verdicts WHERE conclusion = 'unjudged'").fetchall()
 
 
 def test_the_same_plan_gives_the_same_ledger(planted: Path, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 A child process damages sound files and reads them, as a worker would; the parent watches it from outside. A case ends
 well when the file is read or refused with an error of mindgap. Everything else is a hole: another exception, the death
 of the process, more than 10 s of CPU time or 1 GB of memory, a file written or a program started outside the directory
-of the case. What a reader says about a case guides the search: a case with a new message is damaged further.
+of the case. Coverage guides the search: a case that takes a new way through mindgap's code, or gets a new answer, is
+damaged further.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,9 +38,11 @@ CPU_S = 10.0
 """A reader that computes longer hangs."""
 WALL_S = 300.0
 """One that waits longer hangs too; the machine may be loaded."""
+START_S = 900.0
 MEMORY_BYTES = 1 << 30
-KEPT = 40
-"""Cases of a target that are kept for the tests: those whose message no other has."""
+SOURCES = str(ROOT / "src" / "mindgap")
+KEPT = 60
+"""Cases of a target that are kept for the tests: those that reached what no other did."""
 KEPT_BYTES = 128 << 10
 
 
@@ -350,12 +354,58 @@ class Watched:
             self.touched.append(f"{event} {path}")
 
 
+Step = tuple[CodeType, int, int]
+"""From one line of a function to the next that ran."""
+
+
+class Coverage:
+    """The steps that mindgap's code takes while this is entered; code of others is not looked at."""
+
+    def __init__(self) -> None:
+        self.steps: set[Step] = set()
+        self._ours: dict[CodeType, bool] = {}
+
+    def __enter__(self) -> set[Step]:
+        self.steps = set()
+        sys.settrace(self._call)
+        return self.steps
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _call(self, frame: FrameType, event: str, value: object) -> Callable[..., Any] | None:
+        code = frame.f_code
+        ours = self._ours.get(code)
+        if ours is None:
+            ours = self._ours[code] = code.co_filename.startswith(SOURCES)
+        if not ours:
+            return None
+        steps, before = self.steps, 0
+
+        def line(frame: FrameType, event: str, value: object) -> Callable[..., Any]:
+            nonlocal before
+            if event == "line":
+                steps.add((code, before, frame.f_lineno))
+                before = frame.f_lineno
+            return line
+
+        return line
+
+
 @dataclass
 class Pond:
-    """Cases worth damaging further: each said something new."""
+    """Cases worth damaging further: each took a way, or said something, that no other did."""
 
     cases: list[bytes]
     said: set[str] = field(default_factory=set)
+    steps: set[Step] = field(default_factory=set)
+
+    def learn(self, told: str, steps: set[Step]) -> int:
+        """How much is new: steps, and an answer."""
+        new = len(steps - self.steps) + (told not in self.said)
+        self.steps |= steps
+        self.said.add(told)
+        return new
 
 
 def child(directory: Path, seed: int, chosen: list[str]) -> None:
@@ -369,6 +419,12 @@ def child(directory: Path, seed: int, chosen: list[str]) -> None:
         place.mkdir(parents=True, exist_ok=True)
         ponds[name] = Pond([target.sound(place), *kept(name)])
         _read(target, ponds[name].cases[0], directory)  # imports what it needs, before anything is watched
+    coverage = Coverage()
+    for name, target in found.items():
+        for data in ponds[name].cases:
+            with coverage as steps:
+                told = _answer(target, data, directory)
+            ponds[name].learn(told, steps)
     _limit_memory()
     watched = Watched()
     draw = random.Random(seed)
@@ -386,7 +442,8 @@ def child(directory: Path, seed: int, chosen: list[str]) -> None:
             used = time.process_time()
             told, hole = "read", ""
             try:
-                _read(target, data, directory)
+                with coverage as steps:
+                    _read(target, data, directory)
             except MindgapError as error:
                 told = _class_of(error)
                 hole = "an allocation of more than 1 GB" if _ran_out_of_memory(error) else ""
@@ -397,11 +454,11 @@ def child(directory: Path, seed: int, chosen: list[str]) -> None:
             if watched.touched:
                 hole = f"touched {watched.touched[:3]}"
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-            new = told not in pond.said
+            new = pond.learn(told, steps)
             if new:
-                pond.said.add(told)
                 pond.cases.append(data)
-            _say(told=told, hole=hole, new=new, cpu_s=time.process_time() - used, peak_mb=peak)
+            _say(told=told, hole=hole, new=new, steps=len(pond.steps), answers=len(pond.said),
+                 cpu_s=time.process_time() - used, peak_mb=peak)  # fmt: skip
 
 
 def _read(target: Target, data: bytes, directory: Path) -> None:
@@ -409,6 +466,17 @@ def _read(target: Target, data: bytes, directory: Path) -> None:
         path = Path(folder) / target.file
         path.write_bytes(data)
         target.read(path)
+
+
+def _answer(target: Target, data: bytes, directory: Path) -> str:
+    """What a reader says about a case that is no hole."""
+    from mindgap.errors import MindgapError
+
+    try:
+        _read(target, data, directory)
+        return "read"
+    except MindgapError as error:
+        return _class_of(error)
 
 
 def _ran_out_of_memory(error: BaseException | None) -> bool:
@@ -458,11 +526,17 @@ class Tally:
 
     cases: Counter[str] = field(default_factory=Counter)
     read: Counter[str] = field(default_factory=Counter)
-    messages: Counter[str] = field(default_factory=Counter)
+    reached: Counter[str] = field(default_factory=Counter)
+    """Cases that reached something new."""
+    steps: dict[str, int] = field(default_factory=dict)
+    """Of mindgap's code, taken by all cases of a target."""
+    answers: dict[str, int] = field(default_factory=dict)
+    """Different ones."""
     holes: list[dict[str, Any]] = field(default_factory=list)
     slowest_cpu_s: float = 0.0
     peak_mb: int = 0
-    worth_keeping: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    worth_keeping: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
+    """With how much each reached that was new."""
 
     def report(self, seconds: float, seed: int) -> dict[str, Any]:
         return {
@@ -470,23 +544,40 @@ class Tally:
             "seed": seed,
             "cases": dict(self.cases),
             "read": dict(self.read),
-            "messages": dict(self.messages),
+            "reached": dict(self.reached),
+            "steps": self.steps,
+            "answers": self.answers,
             "slowest_cpu_s": round(self.slowest_cpu_s, 2),
             "peak_mb": self.peak_mb,
             "holes": self.holes,
         }
 
 
+@dataclass
+class Clock:
+    """Time that is spent on cases; starting takes its own."""
+
+    seconds: float
+    began: float | None = None
+
+    def begin(self) -> None:
+        self.began = self.began or time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        return self.began is not None and time.monotonic() - self.began > self.seconds
+
+
 def fuzz(seconds: float, seed: int, chosen: list[str], watch: Callable[[Tally], None] = lambda tally: None) -> Tally:
     """Run children until the time is over; one that dies or hangs is replaced, and its case is a hole."""
     tally = Tally()
-    end = time.monotonic() + seconds
+    clock = Clock(seconds)
     starts = 0
-    while time.monotonic() < end:
+    while not clock.is_over:
         with tempfile.TemporaryDirectory(prefix="mindgap-fuzz-") as folder:
             directory = Path(folder)
             (directory / "neighbour").mkdir()
-            for event in _watched_child(directory, seed + starts, chosen, end):
+            for event in _watched_child(directory, seed + starts, chosen, clock):
                 _count(tally, event, directory)
                 watch(tally)
         starts += 1
@@ -497,7 +588,9 @@ def _count(tally: Tally, event: dict[str, Any], directory: Path) -> None:
     name = event["target"]
     tally.cases[name] += 1
     tally.read[name] += event["told"] == "read"
-    tally.messages[name] += bool(event["new"])
+    tally.reached[name] += bool(event["new"])
+    tally.steps[name] = max(event["steps"], tally.steps.get(name, 0))
+    tally.answers[name] = max(event["answers"], tally.answers.get(name, 0))
     tally.slowest_cpu_s = max(tally.slowest_cpu_s, event["cpu_s"])
     tally.peak_mb = max(tally.peak_mb, event["peak_mb"])
     case = (directory / "now").read_bytes() if event["hole"] or event["new"] else b""
@@ -506,10 +599,10 @@ def _count(tally: Tally, event: dict[str, Any], directory: Path) -> None:
         tally.holes.append({"target": name, "hole": event["hole"], "file": file})
         (Path(tempfile.gettempdir()) / file).write_bytes(case)
     if event["new"] and len(case) <= KEPT_BYTES:
-        tally.worth_keeping.setdefault(name, {}).setdefault(event["told"], case)
+        tally.worth_keeping.setdefault(name, []).append((event["new"], case))
 
 
-def _watched_child(directory: Path, seed: int, chosen: list[str], end: float) -> Iterator[dict[str, Any]]:
+def _watched_child(directory: Path, seed: int, chosen: list[str], clock: Clock) -> Iterator[dict[str, Any]]:
     command = [sys.executable, "-m", "tests.security.fuzzing", "--child", str(directory), "--seed", str(seed),
                "--targets", ",".join(chosen)]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HOME": str(directory),
@@ -519,7 +612,7 @@ def _watched_child(directory: Path, seed: int, chosen: list[str], end: float) ->
     lines = process.stdout
     target, pending, since = "", b"", (time.monotonic(), 0.0)
     try:
-        while time.monotonic() < end:
+        while not clock.is_over:
             ready, _, _ = select.select([lines], [], [], 1.0)
             if ready:
                 part = os.read(lines.fileno(), 1 << 16)
@@ -534,6 +627,7 @@ def _watched_child(directory: Path, seed: int, chosen: list[str], end: float) ->
                 for line in complete:
                     event = json.loads(line)
                     if "begin" in event:
+                        clock.begin()
                         target, since = event["begin"], (time.monotonic(), _cpu_s(process.pid))
                     else:
                         yield {**event, "target": target}
@@ -543,13 +637,16 @@ def _watched_child(directory: Path, seed: int, chosen: list[str], end: float) ->
             elif target and time.monotonic() - since[0] > WALL_S:
                 yield _hole(target, f"more than {WALL_S:g} s")
                 return
+            elif time.monotonic() - since[0] > START_S:
+                raise SystemExit(f"the child does not start within {START_S:g} s")
     finally:
         process.kill()
         process.wait()
 
 
 def _hole(target: str, what: str) -> dict[str, Any]:
-    return {"target": target, "told": "hole", "hole": what, "new": True, "cpu_s": 0.0, "peak_mb": 0}
+    return {"target": target, "told": "hole", "hole": what, "new": 1, "steps": 0, "answers": 0, "cpu_s": 0.0,
+            "peak_mb": 0}  # fmt: skip
 
 
 def _cpu_s(pid: int) -> float:
@@ -560,11 +657,11 @@ def _cpu_s(pid: int) -> float:
 
 
 def keep(tally: Tally) -> None:
-    """Write the cases that said something of their own to the corpus of the tests."""
+    """Write the cases that reached most to the corpus of the tests, beside those that are there."""
     CORPUS.mkdir(exist_ok=True)
     for name, cases in tally.worth_keeping.items():
         before = kept(name)
-        fresh = [case for case in sorted(cases.values(), key=len) if case not in before]
+        fresh = [case for _, case in sorted(cases, key=lambda item: (-item[0], len(item[1]))) if case not in before]
         with zipfile.ZipFile(CORPUS / f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
             for number, case in enumerate([*before, *fresh][:KEPT]):
                 archive.writestr(f"{number:03d}", case)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mindgap.errors import MindgapError
-from tests.security.fuzzing import CORPUS, damaged, fuzz, kept, targets
+from tests.security.fuzzing import CORPUS, SOURCES, Coverage, Pond, _answer, damaged, fuzz, kept, targets
 
-SECONDS = 25.0
+SECONDS = 20.0
 TARGETS = ("mgp", "pt2", "pack", "results", "ledger", "toml")
 
 
@@ -40,7 +40,24 @@ def test_a_sound_file_is_read_so_that_refusing_means_something(tmp_path: Path) -
 def test_new_cases_find_no_hole() -> None:
     tally = fuzz(SECONDS, seed=1, chosen=list(TARGETS))
     assert not tally.holes
-    assert tally.cases.total()
+    assert tally.cases.total() and all(tally.steps.values())
+
+
+def test_a_way_that_no_case_took_before_is_noticed(tmp_path: Path) -> None:
+    """The guide sees what mindgap's own code does with a case, and nothing else."""
+    target = targets()["toml"]
+    sound, other = target.sound(tmp_path), b"[platform.eager]\ndevice = 7\n"
+    coverage, pond = Coverage(), Pond([sound])
+
+    def read(data: bytes) -> int:
+        with coverage as steps:
+            told = _answer(target, data, tmp_path)
+        assert {Path(code.co_filename).is_relative_to(SOURCES) for code, _, _ in steps} == {True}
+        return pond.learn(told, steps)
+
+    first = read(sound)
+    assert first > 50 and read(sound) == 0
+    assert 0 < read(other) < first and read(other) == 0
 
 
 def test_damage_is_the_same_for_the_same_draw() -> None:

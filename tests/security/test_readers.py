@@ -20,23 +20,32 @@ import msgpack
 import pytest
 
 from mindgap.campaign.archive import MANIFEST, Reading
-from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.ledger import STEPS, Ledger, limit_reading
 from mindgap.campaign.plan import Plan
-from mindgap.campaign.reader import finding_folder, finding_ids, read
+from mindgap.campaign.reader import (
+    OpenFinding,
+    finding_case,
+    finding_folder,
+    finding_ids,
+    open_finding,
+    open_ledger,
+    read,
+)
 from mindgap.campaign.remote import READER, OpenPack, open_pack
 from mindgap.campaign.results import Results
 from mindgap.corpus.casing import BuildCase, build_case
 from mindgap.corpus.load import load
 from mindgap.errors import CorruptFile, CorruptProgram, MindgapError, Unreadable, Untrusted, UsageError
+from mindgap.execution.parcel import Constants, open_parcel
 from mindgap.execution.pool import HOST, Pool
 from mindgap.explanation.spelling import spell
 from mindgap.platforms.config import forget_config, load_config, trust_config
 from mindgap.program import codec
 from mindgap.program.graph import Node, Ref
-from mindgap.reading.limits import DEPTH, MANIFEST_BYTES
+from mindgap.reading.limits import DEPTH, FILE_BYTES, MANIFEST_BYTES
 from mindgap.reading.packed import survey
 from mindgap.records.source import Source
-from mindgap.records.tensors import TensorMeta
+from mindgap.records.tensors import TensorMeta, same_bits
 from tests.security import samples
 
 
@@ -479,6 +488,35 @@ def test_a_program_in_a_ledger_may_be_a_bomb(tmp_path: Path) -> None:
         data.execute("UPDATE programs SET program = ?", (zlib.compress(bytes(300 << 20), 9),))
     with Ledger(tmp_path, new=False) as opened, pytest.raises(CorruptFile, match="more than 256 MB"):
         opened.program(0)
+
+
+def test_a_ledger_cannot_keep_its_reader_busy_or_hold_a_huge_value(tmp_path: Path) -> None:
+    samples.ledger(tmp_path)
+    with open_ledger(tmp_path) as data:
+        limit_reading(data, most=2 * STEPS)
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            data.execute(endless).fetchone()
+        with pytest.raises(sqlite3.Error, match="too big"):
+            data.execute("SELECT zeroblob(?)", (FILE_BYTES + 1,)).fetchone()
+        with pytest.raises(sqlite3.OperationalError, match="attached"):
+            data.execute("ATTACH ? AS other", (str(tmp_path / "other"),))
+
+
+def test_the_program_of_a_finding_is_read_in_a_worker(tmp_path: Path, pool: Pool) -> None:
+    """One that ends the process that reads it ends a worker; the ledger is asked for there as well."""
+    path = samples.ledger(tmp_path)
+    file = str(tmp_path / "case")
+    found = pool.demand(HOST, open_finding, OpenFinding(str(tmp_path), "F-01", file), "reading F-01")
+    opened, filed = open_parcel(found.case, Constants(), mapped=False), finding_case(tmp_path, "F-01")
+    assert (found.program, found.platform) == (filed.program, filed.platform)
+    assert codec.encode(opened.program) == codec.encode(filed.case.program)
+    assert opened.constants.keys() == filed.case.constants.keys()
+    assert all(map(same_bits, opened.tensors, filed.case.tensors))
+    with closing(sqlite3.connect(path, isolation_level=None)) as data:
+        data.execute("UPDATE programs SET program = ?", (zlib.compress(b"\x91" * 5000),))
+    with pytest.raises(Unreadable):
+        pool.demand(HOST, open_finding, OpenFinding(str(tmp_path), "F-01", file), "reading F-01")
 
 
 def test_a_database_of_somebody_else_is_no_ledger(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ SPOILT: Final = ("tanh", "sigmoid", "gelu", "softmax")
 """Operators that the diverging platform computes wrongly."""
 FRAGMENTS: Final = 0.5
 """The part of the programs that are fragments, which run in crowds, as in campaigns of users."""
-FATAL: Final = ("std", "flip", "pad", "argsort", "negative", "trace")
+FATAL: Final = ("std", "flip", "argsort", "negative", "trace")
 """Operators that end its process. Both depend on operators alone, so a crowd shows what each of its members does."""
 FULL_DISK: Final = 64 << 20
 """Size of the file systems that are filled."""

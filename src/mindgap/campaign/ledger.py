@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sqlite3
+import sys
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,9 @@ from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Conclusion
 
+STEPS: Final = 10_000_000
+MOST_STEPS: Final = 20_000_000_000
+"""Of SQLite's machine for one reading, some minutes: a campaign of 10,000 variants takes some millions."""
 SCHEMA_VERSION: Final = 3
 VARIANT, FRAGMENT = "variant", "fragment"
 """Kinds of programs."""
@@ -405,6 +409,21 @@ def secure(data: sqlite3.Connection) -> None:
     """A ledger may be somebody else's: its schema is not trusted, and damage is noticed before it is followed."""
     data.execute("PRAGMA trusted_schema=OFF")
     data.execute("PRAGMA cell_size_check=ON")
+
+
+def limit_reading(data: sqlite3.Connection, most: int = MOST_STEPS) -> None:
+    """No value larger than a program, no other file, and so many steps of SQLite on this connection."""
+    if sys.version_info >= (3, 11):
+        data.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, FILE_BYTES)
+        data.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    left = most // STEPS
+
+    def count() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    data.set_progress_handler(count, STEPS)
 
 
 def check_objects(data: sqlite3.Connection) -> None:

@@ -25,6 +25,7 @@ from mindgap.campaign.ledger import (
     check_content,
     check_objects,
     check_version,
+    limit_reading,
     read_ids,
     read_program,
     secure,
@@ -33,7 +34,8 @@ from mindgap.campaign.messages import message_class
 from mindgap.campaign.plan import BASELINE, Plan, eager_of
 from mindgap.campaign.triage import Explained, Place, group
 from mindgap.errors import CorruptFile, UsageError
-from mindgap.execution.parcel import Constants
+from mindgap.execution.parcel import Constants, Parcel, make_parcel
+from mindgap.execution.tasks import Worker, task
 from mindgap.program.case import Case
 from mindgap.program.codec import decode
 from mindgap.program.examples import of_program
@@ -207,6 +209,7 @@ def open_ledger(directory: Path) -> Iterator[sqlite3.Connection]:
     with closing(data):
         with refusing(f"{path} is not a ledger of mindgap"):
             secure(data)
+            limit_reading(data)
             check_objects(data)
             row = data.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
             schema = int(row[0]) if row else 0
@@ -326,6 +329,32 @@ def finding_case(directory: Path, identity: str) -> FiledCase:
         )
         row = data.execute(query, (witness.program, witness.platform)).fetchone()
     return FiledCase(witness.program, witness.platform, row[0] if row else "", case)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFinding:
+    """A finding to look up, and the file that takes the tensors of its program."""
+
+    directory: str
+    identity: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCase:
+    """The smallest program of a finding, checked and written down anew."""
+
+    program: int
+    platform: str
+    version: str
+    case: Parcel
+
+
+@task
+def open_finding(worker: Worker, request: OpenFinding) -> FoundCase:
+    """Read the program of a finding where it may do harm to nobody: the campaign may be somebody else's."""
+    found = finding_case(Path(request.directory), request.identity)
+    return FoundCase(found.program, found.platform, found.version, make_parcel(found.case, Path(request.file)))
 
 
 def finding_folder(directory: Path, identity: str) -> Path:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from mindgap.campaign.hunt import keep_explanation
-from mindgap.campaign.reader import finding_case, finding_folder
+from mindgap.campaign.reader import OpenFinding, finding_folder, open_finding
 from mindgap.corpus import files
 from mindgap.corpus.casing import BuildCase, build_case, case_of
 from mindgap.corpus.casting import in_precision
@@ -182,11 +182,14 @@ class Session:
     ) -> Explanation:
         """A finding of the campaign in a directory; what is found goes back to its ledger."""
         directory = Path(directory)
-        filed = finding_case(directory, identity)
+        file = str(self.pool.scratch.new_file("case", HOST.worker_name))
+        request = OpenFinding(str(directory.absolute()), identity, file)
+        filed = self.pool.demand(HOST, open_finding, request, f"reading {identity}")
         spec = resolve(filed.platform, self.config)
         folder = finding_folder(directory, identity)
+        case = open_parcel(filed.case, Constants(), mapped=False)
         try:
-            found = explain_case(self.pool, identity, filed.case, spec, self.config, folder, budget, self._tell)
+            found = explain_case(self.pool, identity, case, spec, self.config, folder, budget, self._tell)
         except NothingToExplain as nothing:
             now = require(self.pool, spec).version
             changed = f"{filed.platform} was {filed.version}, now {now}" if now != filed.version else ""
