@@ -70,15 +70,15 @@ def test_a_lie_is_the_crash_of_the_platform_that_tells_it(way: str, pool: Pool, 
 def test_a_campaign_goes_on_whatever_a_platform_says(tmp_path: Path, victim: Path) -> None:
     """Programs choose the lie."""
     config = Config({"forging": forging(victim)})
-    ending = programs.run(tmp_path / "campaign", programs.plan("forging", count=6), config=config)
+    ending = programs.run(tmp_path / "campaign", programs.plan("forging", count=4), config=config)
     assert ending.complete and victim.read_text() == "years of work"
     with open_ledger(tmp_path / "campaign") as data:
         rows = data.execute("SELECT f.name, status, message FROM outcomes JOIN platforms f ON f.id = platform")
         found = list(rows)
-    assert Counter(name for name, _, _ in found) == {"eager": 6, "forging": 6}
+    assert Counter(name for name, _, _ in found) == {"eager": 4, "forging": 4}
     assert {status for name, status, _ in found if name == "eager"} == {"ok"}
     lies = [message for name, status, message in found if name == "forging" and status == "crash"]
-    assert len(set(lies)) > 2
+    assert len(lies) >= 3 and len(set(lies)) >= 2
 
 
 def test_a_check_tells_the_lie_and_judges_the_others(victim: Path) -> None:

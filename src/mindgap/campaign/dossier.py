@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mindgap.campaign.plan import BASELINE, eager_of
 from mindgap.execution.arena import discarded
 from mindgap.execution.parcel import Parcel
-from mindgap.records.outcome import Outcome
+from mindgap.records.outcome import Outcome, Status
 from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 
@@ -110,6 +111,14 @@ class Dossier:
         lost = {n: o for n, o in self.outcomes.items() if o.file and not Path(o.file).exists()}
         self.outcomes |= {name: replace(outcome, file="", stored=()) for name, outcome in lost.items()}
         return bool(lost)
+
+    def unmask(self, failed: Iterable[str]) -> None:
+        """Note that platforms that said they ran it have no outputs: whoever judged could not read them."""
+        for name in failed:
+            outcome = self.outcomes[name]
+            if outcome.ok:
+                why = "its outputs were changed after it had answered"
+                self.outcomes[name] = replace(discarded(outcome), status=Status.CRASH, message=why, digest="")
 
     def other_alone(self) -> set[str]:
         """Platforms that gave something else alone than in a crowd."""

@@ -157,6 +157,7 @@ class Flow:
 
     def _judged(self, dossier: Dossier, found: Judged) -> None:
         dossier.verdicts = found.verdicts
+        dossier.unmask([n for n, verdict in found.verdicts.items() if verdict.conclusion is Conclusion.FAILED])
         if dossier.variant.is_fragment:
             dossier.operators = culprits(dossier.variant.parcel.program, found)
             dossier.verdicts = with_faults(found)

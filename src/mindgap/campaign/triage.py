@@ -187,7 +187,7 @@ _FAILURES: Final = ("crash", "timeout", "oom", "error", "rejected", "unsupported
 
 
 def _rank(finding: Finding) -> tuple[int, int, int, int, str]:
-    severity = _FAILURES.index(finding.kind) if finding.category == "failure" else 0
+    severity = _FAILURES.index(finding.kind) if finding.category == "failure" and finding.kind in _FAILURES else 0
     return (
         _CATEGORIES.index(finding.category),
         severity,

@@ -1,10 +1,15 @@
-"""Running many cases as one program on a platform, by its ordinary way: prepared once, run once, split afterwards."""
+"""Running many cases on a platform at the cost of few.
+
+Side by side they are one program, by the platform's ordinary way: prepared once, run once, split afterwards. Apart,
+each is prepared alone, after what they share was made once for all of them (`Platform.foresee`).
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,24 +18,24 @@ from mindgap.execution import arena
 from mindgap.execution.parcel import Constants, Parcel, open_parcel
 from mindgap.execution.tasks import Worker, hosting, stream_task
 from mindgap.platforms.base import Platform, StageClock
-from mindgap.platforms.running import believed, one_run
+from mindgap.platforms.running import one_run
 from mindgap.program.crowd import crowd_of
 from mindgap.records.memory import collect_seldom
 from mindgap.records.outcome import Outcome, Stage, Status
-from mindgap.records.platform import PlatformSpec
 
 
 @dataclass(frozen=True, slots=True)
 class RunCrowd:
-    """Cases that run side by side, and the file that takes the outputs of each."""
+    """Cases that run side by side or apart, and the file that takes the outputs of each."""
 
     cases: tuple[Parcel, ...]
     files: tuple[str, ...]
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CrowdRun:
-    """What became of a crowd: an outcome per case, or the one failure of all."""
+    """What became of a crowd: an outcome per case, or the one failure of all. Apart, there is one for each case."""
 
     outcomes: tuple[Outcome, ...] = ()
     failure: Outcome | None = None
@@ -39,30 +44,41 @@ class CrowdRun:
 @hosting(NoSpace)
 @stream_task
 def run_crowd(worker: Worker, request: RunCrowd) -> Iterator[CrowdRun]:
-    """Prepare and run all cases in one program, and give each its own outputs."""
+    """Prepare and run all cases in one program, and give each its own outputs; or one after the other."""
     collect_seldom()
-    yield _run(worker, request)
-
-
-def believed_crowd(found: CrowdRun, spec: PlatformSpec, files: Sequence[str]) -> CrowdRun:
-    """What a worker says about a crowd, as long as each outcome speaks of its own platform and its own file."""
-    if found.failure is not None:
-        failure = believed(found.failure, spec, Path())
-        if not failure.ok and not failure.file:
-            return CrowdRun(failure=failure)
-    elif len(found.outcomes) == len(files):
-        return CrowdRun(tuple(believed(one, spec, Path(file)) for one, file in zip(found.outcomes, files)))
-    message = "its answer is not that of a crowd"
-    return CrowdRun(failure=Outcome(spec.name, Status.CRASH, Stage.LOAD, message))
-
-
-def _run(worker: Worker, request: RunCrowd) -> CrowdRun:
     usual = worker.platform
     cheaper = type(usual)(replace(usual.spec, options={**usual.in_crowds, **usual.spec.options}))
+    if not request.apart:
+        yield _run(worker, cheaper, request)
+        return
+    constants = worker.keep(Constants)
+    cheaper.foresee([open_parcel(parcel, constants) for parcel in request.cases])
+    for parcel, file in zip(request.cases, request.files):
+        yield _run(worker, cheaper, RunCrowd((parcel,), (file,)))
+
+
+class _Refusals(set[tuple[Status, str]]):
+    """Kinds of refusal that the platform's usual way has told as well."""
+
+
+def _run(worker: Worker, cheaper: Platform, request: RunCrowd) -> CrowdRun:
     found = _run_on(cheaper, worker, request)
-    if found.failure is not None and len(request.cases) == 1 and usual.in_crowds:
-        return _run_on(usual, worker, request)  # a refusal is told as users meet it
-    return found
+    usual: Platform = worker.platform
+    if found.failure is None or len(request.cases) > 1 or not usual.in_crowds:
+        return found
+    kind = _kind_of(found.failure)
+    known = worker.keep(_Refusals)
+    if kind in known:
+        return found
+    told = _run_on(usual, worker, request)  # a refusal is told as users meet it, the first time
+    if told.failure is not None and _kind_of(told.failure) == kind:
+        known.add(kind)
+    return told
+
+
+def _kind_of(failure: Outcome) -> tuple[Status, str]:
+    """The same for all refusals that differ only in numbers."""
+    return failure.status, re.sub(r"\d+", "#", failure.message)
 
 
 def _run_on(platform: Platform, worker: Worker, request: RunCrowd) -> CrowdRun:
