@@ -19,7 +19,7 @@ from mindgap.execution.pool import HOST, Pool
 from mindgap.execution.process import Death
 from mindgap.execution.scratch import LOCK, PREFIX, Scratch
 from mindgap.execution.trees import BEYOND, bytes_below, remove_tree
-from mindgap.records.platform import PlatformSpec
+from mindgap.records.platform import Limits, PlatformSpec
 from tests.security.misdeeds import misbehave
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,6 +90,12 @@ def test_a_worker_killed_while_it_starts_is_started_again(tmp_path: Path) -> Non
     with Pool() as pool:
         answer = pool.ask(replace(SPEC, python=str(failing(tmp_path, 6))), misbehave, "look_around")
     assert not isinstance(answer, Death), answer
+
+
+def test_a_worker_whose_children_compute_does_not_hang() -> None:
+    """Time of children that have ended counts: otherwise the sum of those that live goes up and down."""
+    with Pool() as pool:
+        assert pool.ask(replace(SPEC, limits=Limits(idle_s=3.0)), misbehave, "compute_in_children") == "done"
 
 
 def test_an_interpreter_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -42,13 +42,14 @@ def await_message(descriptor: int, guardian: int, limits: Limits, deadline: floa
             continue
         looked = time.monotonic()
         now = cpu_seconds(lambda process, parent, session: session == guardian != process)
-        if now is not None and before is not None and now - before < ASLEEP * window:
+        if now is not None and before is not None and 0 <= now - before < ASLEEP * window:  # less: somebody ended
             raise Silence(f"it hangs: no answer, and nothing computed within {limits.idle_s:g} s")
         before = now
 
 
 def cpu_seconds(belongs: Callable[[int, int, int], bool]) -> float | None:
-    """CPU time so far of the processes that belong, told by id, parent and session; None where nobody says."""
+    """CPU time so far of the processes that belong, told by id, parent and session, and of children of theirs that
+    have ended: a compiler is a new process for every kernel. None where nobody says."""
     if not Path("/proc/self/stat").exists():  # not Linux
         return None
     ticks = 0
@@ -56,5 +57,5 @@ def cpu_seconds(belongs: Callable[[int, int, int], bool]) -> float | None:
         with contextlib.suppress(OSError):  # it may have ended meanwhile
             fields = path.read_text().rpartition(")")[2].split()
             if belongs(int(path.parent.name), int(fields[1]), int(fields[3])):
-                ticks += int(fields[11]) + int(fields[12])
+                ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
