@@ -32,6 +32,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import mindgap
+
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).parent / "corpus"
 CPU_S = 10.0
@@ -40,7 +42,7 @@ WALL_S = 300.0
 """One that waits longer hangs too; the machine may be loaded."""
 START_S = 900.0
 MEMORY_BYTES = 1 << 30
-SOURCES = str(ROOT / "src" / "mindgap")
+SOURCES = str(Path(mindgap.__file__).parent)
 KEPT = 60
 """Cases of a target that are kept for the tests: those that reached what no other did."""
 KEPT_BYTES = 128 << 10
@@ -605,8 +607,9 @@ def _count(tally: Tally, event: dict[str, Any], directory: Path) -> None:
 def _watched_child(directory: Path, seed: int, chosen: list[str], clock: Clock) -> Iterator[dict[str, Any]]:
     command = [sys.executable, "-m", "tests.security.fuzzing", "--child", str(directory), "--seed", str(seed),
                "--targets", ",".join(chosen)]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HOME": str(directory),
-                   "XDG_CONFIG_HOME": str(directory)}  # fmt: skip
+    path = f"{Path(SOURCES).parent}{os.pathsep}{ROOT}"
+    home = {"HOME": str(directory), "XDG_CONFIG_HOME": str(directory)}
+    environment = {**os.environ, **home, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=directory, env=environment)
     assert process.stdout is not None
     lines = process.stdout

@@ -65,7 +65,7 @@ NO_OUTPUTS: Final = hashlib.blake2b(digest_size=DIGEST_BYTES).hexdigest()
 class Outcome:
     """What one platform did with one case.
 
-    Outputs stay in a file until somebody needs them (`stored`), and are mapped into memory then (`outputs`).
+    Outputs stay in a file until somebody needs them (`stored`), and are copied into memory then (`outputs`).
     """
 
     platform: str

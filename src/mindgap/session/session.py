@@ -123,7 +123,7 @@ class Session:
         judged = self._judge_without_chance(parcel, baseline, specs, judged)
         for outcome in (eager, eager_program, *outcomes):
             if outcome is not None:
-                discarded(outcome)  # what is mapped stays
+                discarded(outcome)  # what was read stays
         return CheckResult(
             model=parcel.name,
             dtype=dtype or _dtype_of(parcel),
@@ -265,7 +265,7 @@ class Session:
     def _execute(
         self, parcel: Parcel, baseline: PlatformSpec, specs: Sequence[PlatformSpec], program_only: bool
     ) -> tuple[Outcome, Outcome | None, list[Outcome]]:
-        """Eager on the source and on the program, then every platform; outputs are mapped."""
+        """Eager on the source and on the program, then every platform; outputs are read."""
 
         def execute(spec: PlatformSpec) -> Outcome:
             tell = self._tell
