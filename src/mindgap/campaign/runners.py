@@ -58,7 +58,7 @@ class LocalRunner:
 
 
 class Judge:
-    """Verdicts, made in a worker that maps the outputs of all platforms."""
+    """Verdicts, made in a worker that reads the outputs of all platforms."""
 
     def __init__(self, pool: Pool, spec: PlatformSpec, stopped: Stopped, on_pause: OnPause) -> None:
         self._worker = BatchWorker(pool, spec, judge_cases, stopped=stopped, on_pause=on_pause)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import mmap
 import os
 import stat
@@ -115,15 +116,17 @@ def store(path: Path, outputs: Sequence[NamedTensor]) -> tuple[StoredTensor, ...
     return tuple(StoredTensor(item.name, *entry, item.stride) for item, entry in zip(outputs, entries))
 
 
-def opened(outcome: Outcome) -> Outcome:
+def opened(outcome: Outcome, map_beyond: float = math.inf) -> Outcome:
     """The outcome with its outputs in memory: copies, as whoever wrote the file may still change it.
 
-    Outputs that are not there after all are the failure of their platform.
+    Outputs that are not there after all are the failure of their platform. A worker may map more than so many bytes
+    instead of holding them twice: cutting them off later ends it, and that is an outcome too.
     """
     if not outcome.file or outcome.outputs:
         return outcome
     try:
-        tensors = read(Path(outcome.file), [(item.meta, item.offset) for item in outcome.stored], mapped=False)
+        mapped = sum(item.meta.nbytes for item in outcome.stored) > map_beyond
+        tensors = read(Path(outcome.file), [(item.meta, item.offset) for item in outcome.stored], mapped)
     except FilesLost:
         raise
     except MindgapError as error:

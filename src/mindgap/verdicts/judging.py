@@ -1,4 +1,4 @@
-"""Judging a case in a worker, where its outputs can be memory-mapped."""
+"""Judging a case in a worker, which reads the outputs of all platforms from their files."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from mindgap.verdicts.steps import STEPS, Step, judge_all, judge_in_steps
 from mindgap.verdicts.survey import Survey
 from mindgap.verdicts.surveyor import Surveyor
 
+MAP_BEYOND: Final = 16 << 20
+"""Bytes of one platform's outputs: up to here a copy costs no more than a map, beyond it memory counts."""
 NO_BASELINE: Final = "none: eager could not run it"
 NO_CANDIDATE: Final = "none: no platform ran it"
 SAME_BITS: Final = "not needed: no platform gave other bits than eager"
@@ -89,7 +91,10 @@ def judge_cases(worker: Worker, questions: tuple[Question, ...]) -> Iterator[Jud
 
 def judged(question: Question, constants: Constants) -> Judged:
     """Verdicts on every candidate, from as much evidence as they need."""
-    groups = [(opened(group.baseline), [opened(c) for c in group.candidates]) for group in question.groups]
+    groups = [
+        (opened(group.baseline, MAP_BEYOND), [opened(c, MAP_BEYOND) for c in group.candidates])
+        for group in question.groups
+    ]
     evidence = _Evidence(question, groups[0][0], constants)
     if question.relation is not None:
         original = open_parcel(question.relation.original, constants)
