@@ -106,11 +106,6 @@ class Interest:
             yield left[:size]
             left = left[size:]
 
-    def knows(self, variant: NumberedVariant) -> bool:
-        """Whether it has accepted everything that the fragment holds."""
-        with self._lock:
-            return self._chance(variant) == 0.0
-
     def _chance(self, variant: NumberedVariant) -> float:
         """How likely the platform is to refuse it."""
         if self._is_refused(variant):
@@ -154,18 +149,13 @@ class CrowdRunner:
 
     def run(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
         """Every fragment is done when this returns, unless the campaign was stopped."""
-        together = list(range(len(variants)))
-        if self._shares_lowering:  # alone they cost little more, and a refusal costs nobody else anything
-            together = [number for number in together if self._interest.knows(variants[number])]
-            apart = [number for number in range(len(variants)) if number not in together]
-            self._settle_apart([variants[number] for number in apart], apart, done)
-        for crowd in self._interest.crowds([variants[number] for number in together], CROWD):
-            members = [together[number] for number in crowd]
-            self._settle_all([variants[number] for number in members], members, done)
+        if self._shares_lowering:  # one by one they cost little more, and a refusal costs nobody else anything
+            self._settle_apart(variants, done)
+            return
+        for crowd in self._interest.crowds(variants, CROWD):
+            self._settle_all([variants[number] for number in crowd], crowd, done)
 
-    def _settle_apart(
-        self, variants: Sequence[NumberedVariant], numbers: Sequence[int], done: Callable[[int, Outcome], None]
-    ) -> None:
+    def _settle_apart(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
         files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in variants]
 
         def request(chosen: Sequence[int]) -> RunCrowd:
@@ -173,7 +163,7 @@ class CrowdRunner:
 
         def settle(number: int, outcome: Outcome) -> None:
             self._interest.settled(variants[number], outcome)
-            done(numbers[number], outcome)
+            done(number, outcome)
 
         def accept(number: int, found: CrowdRun, alone: bool) -> bool:
             (outcome,) = self._believed(found, [files[number]])
