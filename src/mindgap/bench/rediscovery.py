@@ -71,7 +71,7 @@ def measure(
     cases: Sequence[Path] = (Path("cases"),),
     hours: float = 1.0,
     seed: int = 0,
-    fragments: float = 0.95,
+    fragments: float = 1.0,
     against: bool = True,
     keep: Path | None = None,
 ) -> Measurement:

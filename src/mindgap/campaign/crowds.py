@@ -33,9 +33,9 @@ CROWD_WORKER: Final = "crowds"
 ALONE_WORKER: Final = "alone"
 _ENOUGH: Final = 2
 """So often a context is run on a platform before fragments with something new go first."""
-_PRIOR: Final = (0.15, 4.0)
-"""The chance that an unknown platform refuses an operator or a dtype, and how many observations that is worth: 45% of
-all pairs of operator and dtype were refused by two runtimes in a first trial."""
+_PRIOR: Final = (0.05, 4.0)
+"""The chance that an unknown platform refuses an operator in a dtype, and how many observations that is worth. Those
+that refuse nearly half of all pairs share their lowering, so no crowd of theirs is halved."""
 _WEIGHT: Final = 2.0
 """How many observations the platform's own rate is worth against those of one operator or dtype."""
 
@@ -98,13 +98,16 @@ class Interest:
         """
         with self._lock:
             chances = [self._chance(variant) for variant in variants]
-        left = sorted(range(len(variants)), key=lambda number: chances[number])
-        while left:
-            size = min(most, int(1 / chances[left[0]]) if chances[left[0]] else most)
-            if chances[left[0]] == 0.0:
-                size = min(size, sum(chances[number] == 0.0 for number in left))
-            yield left[:size]
-            left = left[size:]
+        crowd: list[int] = []
+        for number in sorted(range(len(variants)), key=lambda number: chances[number]):
+            chance = chances[number]
+            parts_here = bool(crowd) and (chance > 0.0) != (chances[crowd[-1]] > 0.0)
+            if parts_here or len(crowd) == most or len(crowd) * chance >= 1:
+                yield crowd
+                crowd = []
+            crowd.append(number)
+        if crowd:
+            yield crowd
 
     def _chance(self, variant: NumberedVariant) -> float:
         """How likely the platform is to refuse it."""
@@ -112,9 +115,9 @@ class Interest:
             return 1.0
         passes = 1.0
         usual = (self._turned_down[""] + _PRIOR[0] * _PRIOR[1]) / (self._seen[""] + _PRIOR[1])
-        for name in _signatures(variant):
-            for part in (_operator(name), name.partition(" ")[2]) if name not in self._accepted else ():
-                passes *= 1 - (self._turned_down[part] + usual * _WEIGHT) / (self._seen[part] + _WEIGHT)
+        for name in {name for name in _signatures(variant) if name not in self._accepted}:
+            parts = (_operator(name), name.partition(" ")[2])
+            passes *= 1 - max((self._turned_down[p] + usual * _WEIGHT) / (self._seen[p] + _WEIGHT) for p in parts)
         return 1 - passes
 
     def _is_refused(self, variant: NumberedVariant) -> bool:

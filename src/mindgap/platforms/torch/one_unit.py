@@ -62,7 +62,8 @@ def one_translation_unit() -> Iterator[None]:
 
     with _lock:  # inductor has one compiler for all threads
         stock = AsyncCompile.cpp_pybinding
-        AsyncCompile.cpp_pybinding, AsyncCompile.wait = promise, keep_promises  # type: ignore[method-assign]
+        AsyncCompile.cpp_pybinding = promise  # type: ignore[assignment, method-assign]
+        AsyncCompile.wait = keep_promises  # type: ignore[method-assign]
         try:
             yield
         finally:
