@@ -33,9 +33,9 @@ CROWD_WORKER: Final = "crowds"
 ALONE_WORKER: Final = "alone"
 _ENOUGH: Final = 2
 """So often a context is run on a platform before fragments with something new go first."""
-_PRIOR: Final = (0.15, 4.0)
-"""The chance that an unknown platform refuses an operator or a dtype, and how many observations that is worth: 45% of
-all pairs of operator and dtype were refused by two runtimes in a first trial."""
+_PRIOR: Final = (0.05, 4.0)
+"""The chance that an unknown platform refuses an operator in a dtype, and how many observations that is worth. Those
+that refuse nearly half of all pairs share their lowering, so no crowd of theirs is halved."""
 _WEIGHT: Final = 2.0
 """How many observations the platform's own rate is worth against those of one operator or dtype."""
 
@@ -98,18 +98,16 @@ class Interest:
         """
         with self._lock:
             chances = [self._chance(variant) for variant in variants]
-        left = sorted(range(len(variants)), key=lambda number: chances[number])
-        while left:
-            size = min(most, int(1 / chances[left[0]]) if chances[left[0]] else most)
-            if chances[left[0]] == 0.0:
-                size = min(size, sum(chances[number] == 0.0 for number in left))
-            yield left[:size]
-            left = left[size:]
-
-    def knows(self, variant: NumberedVariant) -> bool:
-        """Whether it has accepted everything that the fragment holds."""
-        with self._lock:
-            return self._chance(variant) == 0.0
+        crowd: list[int] = []
+        for number in sorted(range(len(variants)), key=lambda number: chances[number]):
+            chance = chances[number]
+            parts_here = bool(crowd) and (chance > 0.0) != (chances[crowd[-1]] > 0.0)
+            if parts_here or len(crowd) == most or len(crowd) * chance >= 1:
+                yield crowd
+                crowd = []
+            crowd.append(number)
+        if crowd:
+            yield crowd
 
     def _chance(self, variant: NumberedVariant) -> float:
         """How likely the platform is to refuse it."""
@@ -117,9 +115,9 @@ class Interest:
             return 1.0
         passes = 1.0
         usual = (self._turned_down[""] + _PRIOR[0] * _PRIOR[1]) / (self._seen[""] + _PRIOR[1])
-        for name in _signatures(variant):
-            for part in (_operator(name), name.partition(" ")[2]) if name not in self._accepted else ():
-                passes *= 1 - (self._turned_down[part] + usual * _WEIGHT) / (self._seen[part] + _WEIGHT)
+        for name in {name for name in _signatures(variant) if name not in self._accepted}:
+            parts = (_operator(name), name.partition(" ")[2])
+            passes *= 1 - max((self._turned_down[p] + usual * _WEIGHT) / (self._seen[p] + _WEIGHT) for p in parts)
         return 1 - passes
 
     def _is_refused(self, variant: NumberedVariant) -> bool:
@@ -154,18 +152,13 @@ class CrowdRunner:
 
     def run(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
         """Every fragment is done when this returns, unless the campaign was stopped."""
-        together = list(range(len(variants)))
-        if self._shares_lowering:  # alone they cost little more, and a refusal costs nobody else anything
-            together = [number for number in together if self._interest.knows(variants[number])]
-            apart = [number for number in range(len(variants)) if number not in together]
-            self._settle_apart([variants[number] for number in apart], apart, done)
-        for crowd in self._interest.crowds([variants[number] for number in together], CROWD):
-            members = [together[number] for number in crowd]
-            self._settle_all([variants[number] for number in members], members, done)
+        if self._shares_lowering:  # one by one they cost little more, and a refusal costs nobody else anything
+            self._settle_apart(variants, done)
+            return
+        for crowd in self._interest.crowds(variants, CROWD):
+            self._settle_all([variants[number] for number in crowd], crowd, done)
 
-    def _settle_apart(
-        self, variants: Sequence[NumberedVariant], numbers: Sequence[int], done: Callable[[int, Outcome], None]
-    ) -> None:
+    def _settle_apart(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
         files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in variants]
 
         def request(chosen: Sequence[int]) -> RunCrowd:
@@ -173,7 +166,7 @@ class CrowdRunner:
 
         def settle(number: int, outcome: Outcome) -> None:
             self._interest.settled(variants[number], outcome)
-            done(numbers[number], outcome)
+            done(number, outcome)
 
         def accept(number: int, found: CrowdRun, alone: bool) -> bool:
             (outcome,) = self._believed(found, [files[number]])

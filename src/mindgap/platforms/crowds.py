@@ -70,15 +70,15 @@ def _run(worker: Worker, cheaper: Platform, request: RunCrowd) -> CrowdRun:
     known = worker.keep(_Refusals)
     if kind in known:
         return found
-    told = _run_on(usual, worker, request)  # a refusal is told as users meet it, the first time
-    if told.failure is not None and _kind_of(told.failure) == kind:
+    told = _run_on(usual, worker, request)  # the first of each kind is told as users meet it
+    if told.failure is not None and told.failure.status is found.failure.status:
         known.add(kind)
     return told
 
 
 def _kind_of(failure: Outcome) -> tuple[Status, str]:
-    """The same for all refusals that differ only in numbers."""
-    return failure.status, re.sub(r"\d+", "#", failure.message)
+    """The same for all refusals whose messages differ only in names and numbers."""
+    return failure.status, re.sub(r"(aten|prims)[.:]\S+|'[^']*'|\w*\(\w*\)|\w*[\d_]\w*", "#", failure.message)
 
 
 def _run_on(platform: Platform, worker: Worker, request: RunCrowd) -> CrowdRun:

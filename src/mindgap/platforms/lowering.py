@@ -151,12 +151,11 @@ class Lowering:
         kept = [item for item in new.values() if self._stays(item[1].op)]
         self._learn_together(kept, self._kept)
         traced = [item for item in new.values() if not self._stays(item[1].op)]
-        doubtful = [item for item in traced if item[1].op in self._refused]
-        trusted = [item for item in traced if item[1].op not in self._refused]
-        for first in range(0, len(trusted), CROWD):
-            self._learn_together(trusted[first : first + CROWD], self._traced)
-        for item in doubtful:  # one of them in a crowd would have all the others traced again
-            self._learn_together([item], self._traced)
+        refused = [item for item in traced if not _can_be_traced(item[1], item[2])]
+        self.pieces.update((key, None) for key, _, _ in refused)  # in a crowd, all others would be traced again
+        left = [item for item in traced if item[0] not in self.pieces]
+        for first in range(0, len(left), CROWD):
+            self._learn_together(left[first : first + CROWD], self._traced)
 
     def _learn_together(self, new: Sequence[_New], lower: Callable[[Program], Graph]) -> None:
         """All in one program; in halves when torch refuses them together."""
@@ -169,7 +168,6 @@ class Lowering:
         except Exception:  # whatever torch raises: its own path will raise it again, and tell
             if len(new) == 1:
                 self.pieces[new[0][0]] = None
-                self._refused.add(new[0][1].op)
                 return
             half = len(new) // 2
             self._learn_together(new[:half], lower)
@@ -210,8 +208,6 @@ class Lowering:
         return self._known[name]
 
     _known: dict[str, bool] = field(default_factory=dict)
-    _refused: set[str] = field(default_factory=set)
-    """Operators that torch refused to trace at least once."""
 
     @functools.cached_property
     def _table(self) -> Collection[Any]:
@@ -307,6 +303,21 @@ def _with_copies(program: Program) -> tuple[list[Node], list[int]]:
 
 
 # Learning
+
+
+def _can_be_traced(node: Node, call: _Call) -> bool:
+    """Whether torch takes the call's shapes and dtypes: most that cannot be traced fail here already."""
+    metas = dict(zip(call.given, call.metas))
+
+    def given(leaf: Any) -> Any:
+        return _fake(metas[int(leaf)]) if isinstance(leaf, Ref) else leaf
+
+    try:
+        with torch.no_grad(), _mode():
+            ops.resolve(node.op)(*map_leaves(node.args, given), **map_leaves(dict(node.kwargs), given))
+    except Exception:  # whatever torch raises: its own path will raise it again, and tell
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,9 @@ class OnnxRuntime(Platform):
 
     def status_of(self, error: Exception, stage: Stage) -> Status:
         """Its exceptions share no base class, and it calls a missing kernel an invalid graph."""
-        text = str(error)
+        text = self.message_of(error) if stage is Stage.CONVERT else str(error)
+        if stage is Stage.CONVERT:  # the exporter's own exceptions say less than what they were raised from
+            return status_of(RuntimeError(text), stage)
         if stage is Stage.COMPILE and "Type Error" in text and "is invalid" in text:
             return Status.UNSUPPORTED
         if stage is Stage.RUN and type(error).__name__ in ("InvalidArgument", "RuntimeException"):

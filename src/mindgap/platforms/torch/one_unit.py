@@ -62,11 +62,12 @@ def one_translation_unit() -> Iterator[None]:
 
     with _lock:  # inductor has one compiler for all threads
         stock = AsyncCompile.cpp_pybinding
-        AsyncCompile.cpp_pybinding, AsyncCompile.wait = promise, keep_promises  # type: ignore[assignment, method-assign]
+        AsyncCompile.cpp_pybinding = promise  # type: ignore[assignment, method-assign]
+        AsyncCompile.wait = keep_promises  # type: ignore[method-assign]
         try:
             yield
         finally:
-            AsyncCompile.cpp_pybinding, AsyncCompile.wait = stock, wait  # type: ignore[assignment, method-assign]
+            AsyncCompile.cpp_pybinding, AsyncCompile.wait = stock, wait  # type: ignore[method-assign]
 
 
 def compiled(kernels: Sequence[Kernel]) -> list[Callable[..., None]]:
