@@ -379,6 +379,7 @@ def _main(directory: Path, variants: int) -> None:
 
     time.time = lambda: real() + shift[0]
     signal.signal(signal.SIGUSR1, jump)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this in the background may ignore it
     (directory.parents[1] / "ready").write_text(str(os.getpid()))
     platform = PlatformSpec("diverging", "mindgap.bench.chaos:Diverging")
     plan = Plan(
