@@ -34,7 +34,7 @@ def tensors(draw: st.DrawFn) -> torch.Tensor:
     return tensor
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(tensors(), max_size=4))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, items: list[torch.Tensor]) -> None:
     path = tmp_path_factory.mktemp("arena") / "file"
