@@ -55,8 +55,8 @@ def cells_of(data: sqlite3.Connection) -> list[Cell]:
     labels = labels_of(data)
     found: dict[tuple[str, str, int], Cell] = {}
     rows = data.execute(
-        "SELECT b.fingerprint, b.name, p.kind, v.platform, v.conclusion, COUNT(*), MAX(v.error_over_bound) FROM verdicts v "
-        "JOIN programs p ON p.id = v.program JOIN bases b ON b.id = p.base GROUP BY 1, 3, 4, 5"
+        "SELECT b.fingerprint, b.name, p.kind, v.platform, v.conclusion, COUNT(*), MAX(v.error_over_bound) "
+        "FROM verdicts v JOIN programs p ON p.id = v.program JOIN bases b ON b.id = p.base GROUP BY 1, 3, 4, 5"
     )
     for base, name, kind, platform, conclusion, count, worst in rows:
         cell = found.setdefault((base, kind, platform), Cell(name, base, kind, labels[platform]))
@@ -94,8 +94,8 @@ def pairs_of(data: sqlite3.Connection) -> list[Pair]:
 
 
 RUN_COLUMNS: Final = (
-    "program", "model", "kind", "intent", "mutations", "nodes", "platform", "status", "stage", "verdict", "what differs",
-    "blame", "error / rounding", "seconds", "message",
+    "program", "model", "kind", "intent", "mutations", "nodes", "platform", "status", "stage", "verdict",
+    "what differs", "blame", "error / rounding", "seconds", "message",
 )  # fmt: skip
 _LOUD: Final = "('diverges', 'unstable', 'hazard', 'unjudged', 'failed')"
 _RUNS: Final = f"""
@@ -121,11 +121,24 @@ def runs_of(data: sqlite3.Connection, most: int) -> tuple[list[list[Any]], int]:
     return rows, total
 
 
-def _rows(
-    data: sqlite3.Connection, labels: dict[int, str], is_loud: int, there: int, most: int
-) -> Iterator[list[Any]]:
+def _rows(data: sqlite3.Connection, labels: dict[int, str], is_loud: int, there: int, most: int) -> Iterator[list[Any]]:
     every = max(1, -(-there // most))
     for row in data.execute(_RUNS, (is_loud, every, most)):
         found = list(row)
         found[6], found[14] = labels[row[6]], row[14][:MOST_MESSAGE]
         yield found
+
+
+def verdicts_of(
+    data: sqlite3.Connection,
+) -> Iterator[tuple[str, str, str, str, str | None, float | None, str | None, float]]:
+    """Every verdict: fingerprint and name of the model's program, platform, conclusion, kind, error, sentence, time.
+
+    The newest version of a platform counts, where a program ran in several.
+    """
+    yield from data.execute(
+        "SELECT p.fingerprint, b.name, f.name, v.conclusion, COALESCE(v.kind, CASE WHEN o.status <> 'ok' THEN o.status "
+        "END), v.error_over_bound, COALESCE(NULLIF(o.message, ''), v.sentence), o.seconds FROM verdicts v "
+        "JOIN programs p ON p.id = v.program JOIN bases b ON b.id = p.base JOIN platforms f ON f.id = v.platform "
+        "JOIN outcomes o ON o.program = v.program AND o.platform = v.platform ORDER BY v.program, f.name, f.id"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Final
 
 from mindgap.program.graph import Node, Program, references
@@ -20,7 +21,8 @@ SWEEPS: Final = 8
 
 STYLE: Final = (
     ".g-box{fill:#fff;stroke:#8a94a3}.g-input .g-box{fill:#eef1f5}.g-culprit .g-box{stroke:#c2410c;stroke-width:2.5}"
-    ".g-added .g-box{stroke:#1d5fbf;stroke-width:2.5}.g-text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1c2430}"
+    ".g-added .g-box{stroke:#1d5fbf;stroke-width:2.5}"
+    ".g-text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1c2430}"
     ".g-name{font-weight:700}.g-small{fill:#5a6675}.g-remark{fill:#c2410c}.g-edge{fill:none;stroke:#8a94a3}"
     ".g-more{stroke-dasharray:3 3}.g-tip{fill:#8a94a3}"
     "@media (prefers-color-scheme:dark){.g-box{fill:#1b2027;stroke:#7d8896}.g-input .g-box{fill:#262d36}"
@@ -51,7 +53,7 @@ class Box:
 
 
 def around(program: Program, culprits: Sequence[int], most: int = WHOLE) -> set[int]:
-    """The nodes nearest to some nodes, along the flow in both directions; the first ones of all where none are given."""
+    """The nodes nearest to some nodes, along the flow in both directions; from the first of all where none are."""
     nodes = {node.id: node for node in program.nodes}
     if len(nodes) <= most:
         return set(nodes)
@@ -83,20 +85,55 @@ def draw(
     boxes = {box.id: box for box in _boxes(program, nodes, culprits, remarks or {}, added)}
     edges = [(r, node.id) for node in nodes for r in dict.fromkeys(references(node)) if r in boxes]
     _place(boxes, edges)
-    width = max((box.x + box.width for box in boxes.values()), default=0) + PAD
-    height = max((box.y + box.height for box in boxes.values()), default=0) + GAP_Y
     leading = {r for node in program.nodes if node.id not in chosen for r in references(node) if r in boxes}
     constants = {item.id for item in program.constants}
     open_ = {n.id for n in nodes if any(r not in boxes and r not in constants for r in references(n))}
     parts = [_edge(boxes[a], boxes[b]) for a, b in edges]
     parts += [_stub(boxes[i], out=True) for i in sorted(leading)] + [_stub(boxes[i], out=False) for i in sorted(open_)]
     parts += [_box(box) for box in boxes.values()]
+    return _svg(boxes.values(), parts, f"{program.name}: {len(nodes)} of {len(program.nodes)} operators", alone)
+
+
+def _svg(boxes: Collection[Box], parts: Sequence[str], title: str, alone: bool) -> str:
+    width = max((box.x + box.width for box in boxes), default=0) + PAD
+    height = max((box.y + box.height for box in boxes), default=0) + GAP_Y
     style = f"<style>{STYLE}</style>" if alone else ""
-    title = escape(plain_text(f"{program.name}: {len(nodes)} of {len(program.nodes)} operators"))
+    title = escape(plain_text(title))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" height="{height:.0f}">{style}<title>{title}</title>{"".join(parts)}</svg>'
     )
+
+
+def by_module(program: Program, alone: bool = False) -> str:
+    """A large program with a box per module: as deep in the tree of modules as there is room for."""
+    names = {node.id: node.where for node in program.nodes}
+    depth, deepest = 1, max((len(name.split(".")) for name in names.values()), default=1)
+    while depth < deepest and len({_prefix(name, depth + 1) for name in names.values()}) <= WHOLE:
+        depth += 1
+    owner = {node.id: _prefix(node.where, depth) for node in program.nodes}
+    number = {name: n for n, name in enumerate(dict.fromkeys(owner.values()))}
+    boxes, edges = (
+        {},
+        dict.fromkeys(
+            (number[owner[r]], number[owner[node.id]])
+            for node in program.nodes
+            for r in references(node)
+            if r in owner and number[owner[r]] < number[owner[node.id]]
+        ),
+    )  # a module that is used again stands where it came first
+    for name, n in number.items():
+        held = [node for node in program.nodes if owner[node.id] == name]
+        lines = [(_cut(name or "(top level)", end=True), "g-name"), (f"{len(held)} operators", "g-small"),
+                 (_cut(meta_text(held[-1].meta)), "g-small")]  # fmt: skip
+        boxes[n] = Box(n, lines, "g-node")
+    _place(boxes, list(edges))
+    parts = [_edge(boxes[a], boxes[b]) for a, b in edges] + [_box(box) for box in boxes.values()]
+    return _svg(boxes.values(), parts, f"{program.name}: {len(program.nodes)} operators by module", alone)
+
+
+def _prefix(name: str, depth: int) -> str:
+    return ".".join(name.split(".")[:depth])
 
 
 def _boxes(
@@ -156,7 +193,9 @@ def _place(boxes: Mapping[int, Box], edges: Sequence[tuple[int, int]]) -> None:
             row = layers[number]
             for box in row:
                 if near[box.id]:
-                    box.x = sum(boxes[i].x + boxes[i].width / 2 for i in near[box.id]) / len(near[box.id]) - box.width / 2
+                    box.x = (
+                        sum(boxes[i].x + boxes[i].width / 2 for i in near[box.id]) / len(near[box.id]) - box.width / 2
+                    )
             row.sort(key=lambda box: box.x)
             _spread(row)
     left = min((box.x for box in boxes.values()), default=0.0)
@@ -170,7 +209,7 @@ def _place(boxes: Mapping[int, Box], edges: Sequence[tuple[int, int]]) -> None:
 def _spread(row: Sequence[Box]) -> None:
     """Push boxes of a layer apart, keeping their middle where it was."""
     wanted = sum(box.x + box.width / 2 for box in row) / len(row)
-    for before, box in zip(row, row[1:]):
+    for before, box in pairwise(row):
         box.x = max(box.x, before.x + before.width + GAP_X)
     middle = sum(box.x + box.width / 2 for box in row) / len(row)
     for box in row:

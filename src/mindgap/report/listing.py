@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+from mindgap.errors import UsageError
 from mindgap.program.graph import Node, NodeMeta, Program, Ref, references
 from mindgap.records.tensors import TensorMeta
 from mindgap.report.explain import short
@@ -14,7 +16,9 @@ MOST_ARGUMENT: Final = 60
 """Characters of one argument; a long list is cut."""
 
 
-def listing(program: Program, chosen: Collection[int] | None = None, marks: Mapping[int, str] | None = None) -> list[str]:
+def listing(
+    program: Program, chosen: Collection[int] | None = None, marks: Mapping[int, str] | None = None
+) -> list[str]:
     """The lines of a program, or of a part of it; `marks` stand in front of nodes."""
     return list(_lines(program, chosen, marks or {}))
 
@@ -50,6 +54,20 @@ def text_of(node: Node, program: Program) -> str:
     given = [_argument(item, names) for item in node.args]
     given += [f"{key}={_argument(item, names)}" for key, item in node.kwargs.items()]
     return f"%{node.id:<4} = {short(node.op)}({', '.join(given)}): {meta_text(node.meta)}"
+
+
+def find_nodes(program: Program, wanted: str) -> list[int]:
+    """The nodes meant by `aten.div`, `div`, `aten.div.Tensor` or `%12`; raises UsageError where there are none."""
+    if wanted.startswith("%"):
+        found = [node.id for node in program.nodes if f"%{node.id}" == wanted]
+    else:
+        found = [n.id for n in program.nodes if wanted in (n.op, n.op.rsplit(".", 1)[0], short(n.op))]
+    if not found:
+        names = sorted({node.op for node in program.nodes})
+        near = difflib.get_close_matches(wanted, [*names, *map(short, names)], n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names[:8])}"
+        raise UsageError(f"{program.name} has no operator {wanted}", hint=hint)
+    return found
 
 
 def _argument(value: Any, names: Mapping[int, str]) -> str:

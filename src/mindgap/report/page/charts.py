@@ -20,8 +20,9 @@ COLOURS: Final = {
 """Told apart by people who see few colours: light and dark alternate (checked with the deuteranopia of Chromium)."""
 TONES: Final = {
     "ok": "good", "agrees": "good", "same bits": "good", "works": "good", "fixed": "good", "rounding": "soft",
-    "same fault": "shared", "diverges": "bad", "differs": "bad", "appeared": "bad", "unstable": "shaky", "hazard": "warn",
-    "changed": "warn", "unjudged": "open", "not judged": "open", "not exercised": "open", "not run": "open",
+    "same fault": "shared", "diverges": "bad", "differs": "bad", "appeared": "bad", "unstable": "shaky",
+    "hazard": "warn", "changed": "warn", "unjudged": "open", "not judged": "open", "not exercised": "open",
+    "not run": "open",
     "waiting": "open", "failed": "none", "unsupported": "none", "rejected": "shared", "error": "bad", "crash": "grave",
     "timeout": "shaky", "oom": "warn", "did not run": "none",
 }  # fmt: skip
@@ -60,7 +61,9 @@ def bars_spec(figure: Figure, alone: bool) -> dict[str, Any]:
         .encode(x="middle:Q", text="count:Q", color=alt.Color("ink:N", scale=None))
     )
     chart = alt.layer(bars, numbers).properties(
-        width=WIDTH if alone else "container", height=ROW * len(figure.rows()), **({"title": figure.title} if alone else {})
+        width=WIDTH if alone else "container",
+        height=ROW * len(figure.rows()),
+        **({"title": figure.title} if alone else {}),
     )
     return _styled(chart, alone)
 

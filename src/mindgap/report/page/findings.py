@@ -19,9 +19,9 @@ from mindgap.records.finding import Evidence, Finding
 from mindgap.report.campaign import cause_of, operator_of, wrong
 from mindgap.report.drawing import around, draw
 from mindgap.report.explain import explanation_facts, explanation_headline
+from mindgap.report.listing import text_of
 from mindgap.report.page.content import MOST_DETAILS
 from mindgap.report.summary import multiple
-from mindgap.report.listing import text_of
 
 MOST_STEPS: Final = 160
 """Operators along the data flow in a chart: those around the culprit, where a program has more."""

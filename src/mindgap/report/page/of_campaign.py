@@ -81,7 +81,11 @@ def _told(item: PlatformCounts) -> str:
     differ = _differing(item)
     failed = item.done - item.statuses.get("ok", 0)
     parts = [f"{differ:,} of {item.done:,} differ{'s' * (differ == 1)} by more than rounding" if differ else ""]
-    parts.append(f"{failed:,}{'' if differ else f' of {item.done:,}'} {'does' if failed == 1 else 'do'} not run" if failed else "")
+    parts.append(
+        f"{failed:,}{'' if differ else f' of {item.done:,}'} {'does' if failed == 1 else 'do'} not run"
+        if failed
+        else ""
+    )
     said = " and ".join(part for part in parts if part)
     return f"{item.name}: {said or f'all {item.done:,} run and agree within rounding'}"
 

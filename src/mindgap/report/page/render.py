@@ -7,7 +7,6 @@ import functools
 import hashlib
 import json
 import zlib
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -199,5 +198,3 @@ def application() -> str:
 
 def _hash(content: str) -> str:
     return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-
-
