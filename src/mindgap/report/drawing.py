@@ -15,7 +15,7 @@ from mindgap.report.terminal import plain_text
 
 WHOLE: Final = 40
 """Operators of a program that is drawn whole; viewers that draw thousands freeze."""
-LINE, PAD, GAP_X, GAP_Y, LETTER, MOST_LETTERS = 16, 10, 28, 34, 6.6, 34
+LINE, PAD, GAP_X, GAP_Y, LETTER, MOST_LETTERS = 16, 10, 28, 34, 7.3, 34
 SWEEPS: Final = 8
 """Orders and positions settle within a few sweeps for so few boxes."""
 

@@ -236,7 +236,7 @@ def _first(campaign: Campaign) -> list[Entry]:
     entries = []
     for finding in ranked[:MOST_FIRST]:
         kinds = [(finding.bases, "model"), (finding.variants, "variant"), (finding.fragments, "fragment")]
-        what = operator_of(finding) or finding.kind
+        what = finding.operator or (finding.explanation.operator if finding.explanation else "") or _nameless(finding)
         entries.append(
             Entry(
                 f"{wrong(finding)}: {what}",
@@ -246,6 +246,11 @@ def _first(campaign: Campaign) -> list[Entry]:
             )
         )
     return entries
+
+
+def _nameless(finding: Finding) -> str:
+    known = operator_of(finding)
+    return f"{finding.kind}, {known}" if known else f"{finding.kind} at {finding.stage}"
 
 
 def _reach(finding: Finding) -> tuple[int, int]:

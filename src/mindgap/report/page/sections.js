@@ -82,7 +82,7 @@ async function consistencySection(about) {
       h("label", { for: "filter-models" }, "model "),
       h("input", { type: "search", id: "filter-models", class: "filter short", value: wanted, oninput: (event) => change({ m: event.target.value }, true) })),
     h("p", { class: "quiet" }, view.total > view.rows.length ? `The first ${many(view.rows.length, "model")} of ${view.total.toLocaleString("en")}, those that differ most first. ` : "",
-      "Darker is farther from rounding. ", h("b", {}, "known"), ": everything found there is listed as known. An empty cell was not run."),
+      "Darker is farther from rounding. ", h("b", {}, "known"), ": everything found there is listed as known. A striped cell was not run."),
     h("div", { class: "scroll" }, table)];
 }
 
@@ -91,11 +91,12 @@ function heatCell(cell, model, platform, kind, about) {
   const [word, worst, counts, known] = cell;
   const total = Object.values(counts).reduce((a, b) => a + b, 0);
   const told = Object.entries(counts).map(([key, count]) => `${count} ${key}`).join(", ");
-  const level = word === "agrees" ? 0 : shade(worst);
-  const value = multiple(worst);
-  return h("td", { class: `heat-${level}`, title: `${model} on ${platform}: ${told}` },
+  const measured = ["diverges", "unstable", "rounding", "hazard"].includes(word);
+  const level = measured ? shade(worst) : 0;
+  const value = measured ? multiple(worst) : "";
+  return h("td", { class: word === "failed" ? "heat-failed" : `heat-${level}`, title: `${model} on ${platform}: ${told}` },
     h("a", { href: addressOf("runs", { q: `${quoted("m", model)} ${quoted("p", platform.split(" ")[0])} kind:${kind}` }) },
-      h("span", { class: "glyph", "aria-hidden": "true" }, about.glyphs[word] || ""), " ", word, value && word !== "agrees" ? ` ${value}` : ""),
+      h("span", { class: "glyph", "aria-hidden": "true" }, about.glyphs[word] || ""), " ", word, value ? ` ${value}` : ""),
     h("small", {}, `${counts[word]} of ${total}`, known ? " known" : ""));
 }
 
