@@ -131,7 +131,8 @@ def _loudest(ledger: Ledger, bases: Sequence[_Base], most: int) -> Iterator[tupl
     by_name = {base.name: base for base in bases}
     rows = ledger.data.execute(
         "SELECT v.program, f.name, b.name FROM verdicts v JOIN platforms f ON f.id = v.platform "
-        "JOIN programs p ON p.id = v.program JOIN bases b ON b.id = p.base WHERE v.conclusion = 'diverges' ORDER BY p.nodes, v.program LIMIT ?",
+        "JOIN programs p ON p.id = v.program JOIN bases b ON b.id = p.base WHERE v.conclusion = 'diverges' "
+        "ORDER BY p.nodes, v.program LIMIT ?",
         (most,),
     ).fetchall()
     for program, platform, name in rows:

@@ -67,8 +67,7 @@ def around(program: Program, culprits: Sequence[int], most: int = WHOLE) -> set[
     while front and len(found) < most:
         near = [r for node in front for r in (*references(nodes[node]), *users.get(node, ()))]
         front = [node for node in dict.fromkeys(near) if node in nodes and node not in found]
-        for node in front[: most - len(found)]:
-            found[node] = None
+        found |= dict.fromkeys(front[: most - len(found)])
     return set(found)
 
 
