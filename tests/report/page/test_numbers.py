@@ -62,8 +62,9 @@ def test_compiled_against_eager_is_what_the_verdicts_of_inductor_say(campaign: P
 def test_pairs_with_the_same_bits_are_those_with_the_same_digest(campaign: Path, content: Content) -> None:
     query = (
         "SELECT COUNT(*) FROM outcomes a JOIN outcomes b ON b.program = a.program "
-        "JOIN platforms x ON x.id = a.platform JOIN platforms y ON y.id = b.platform JOIN programs p ON p.id = a.program WHERE x.name = 'onnxruntime' AND "
-        "y.name = 'openvino' AND p.kind = 'variant' AND a.status = 'ok' AND b.status = 'ok'"
+        "JOIN platforms x ON x.id = a.platform JOIN platforms y ON y.id = b.platform "
+        "JOIN programs p ON p.id = a.program WHERE p.kind = 'variant' AND a.status = 'ok' AND b.status = 'ok' "
+        "AND x.name = 'onnxruntime' AND y.name = 'openvino'"
     )
     found = {word: n for (row, word), n in shown(content, "pairs").items() if row == "onnxruntime and openvino"}
     assert sum(found.values()) == rows(campaign, query)[0][0]
