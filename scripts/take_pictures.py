@@ -10,6 +10,7 @@ from typing import Any
 
 from mindgap.bench.browsing import browser, resize
 from mindgap.campaign.reader import read
+from mindgap.report.page.findings import page_id
 from mindgap.report.page.of_campaign import campaign_content
 from mindgap.report.page.render import page
 
@@ -34,8 +35,9 @@ def take(driver: Any, file: Path, to: str, target: Path, height: int = 0) -> Non
 
 if __name__ == "__main__":
     campaign, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    findings = read(campaign).findings
-    shown = next((f.id for f in findings if f.explanation is not None and len(f.explanation.trace) > 3), findings[0].id)
+    findings = [(page_id(f, n), f.explanation) for n, f in enumerate(read(campaign).findings)]
+    traced = {name: len(found.trace) for name, found in findings if found is not None}
+    shown = max(traced, key=lambda name: min(traced[name], 60), default=findings[0][0])
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "report.html"
         file.write_text(page(campaign_content(campaign)), encoding="utf-8")

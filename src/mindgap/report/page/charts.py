@@ -53,6 +53,7 @@ def bars_spec(figure: Figure, alone: bool) -> dict[str, Any]:
         x2="to:Q",
         color=alt.Color("label:N", scale=alt.Scale(domain=[_label(w) for w in shown], range=colour), legend=legend),
         tooltip=alt.Tooltip("said:N"),
+        description=alt.Description("said:N"),
         **({} if alone else {"href": alt.Href("link:N")}),
     )
     numbers = (

@@ -119,5 +119,6 @@ async function drawn(holder, name, fill) {
       tip.style.top = `${event.clientY + 16}px`;
     }
   });
+  for (let frame = 0; frame < 100 && !holder.querySelector("svg path, svg line"); frame++) await new Promise((done) => requestAnimationFrame(done));
   holder.dataset.drawn = "1";
 }

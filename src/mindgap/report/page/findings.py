@@ -69,7 +69,7 @@ def _facts(finding: Finding) -> list[tuple[str, list[str]]]:
     facts = [
         ("platforms", [", ".join(finding.platforms)]),
         ("what differs", [finding.kind]),
-        ("error", [f"{multiple(finding.error_over_bound)} rounding"] if finding.error_over_bound else []),
+        ("error / rounding", [multiple(finding.error_over_bound)] if finding.error_over_bound else []),
         ("stage", [finding.stage]),
         ("message", [finding.message] if finding.message else []),
         ("signature", [finding.signature]),

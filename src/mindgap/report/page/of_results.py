@@ -195,7 +195,7 @@ def _details(number: int, run: CheckRun, name: str, item: PlatformRow) -> dict[s
         ("platform", [f"{name} {item.version} {item.device}".strip()]),
         ("outcome", [item.outcome if item.outcome == "ok" else f"{item.outcome} at {item.stage}"]),
         ("verdict", [item.verdict + (f" ({item.kind})" if item.kind else "")]),
-        ("error", [f"{multiple(item.error)} rounding"] if item.error else []),
+        ("error / rounding", [multiple(item.error)] if item.error else []),
         ("worst output", [item.worst] if item.worst else []),
         ("blame", [item.blame] if item.blame else []),
         ("rule", [item.rule] if item.rule else []),
