@@ -42,10 +42,10 @@ if __name__ == "__main__":
         file = Path(place) / "report.html"
         file.write_text(page(campaign_content(campaign)), encoding="utf-8")
         with browser(WIDTH) as driver:
-            take(driver, file, "", folder / "report.png")
+            take(driver, file, "", folder / "report.png", 1000)
             take(driver, file, f"#/finding/{shown}", folder / "report-finding.png")
             take(driver, file, "#/consistency", folder / "report-consistency.png", 900)
         with browser(WIDTH, dark=True) as driver:
-            take(driver, file, "", folder / "report-dark.png")
+            take(driver, file, "", folder / "report-dark.png", 1000)
         with browser(390) as driver:
             take(driver, file, "", folder / "report-phone.png")

@@ -215,7 +215,7 @@ def test_the_overview_is_read_without_script(reader: Reader) -> None:
         body = reader.driver.find_element("css selector", "main").text
     finally:
         reader.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    for part in ("Fix first", "What was not decided", "What runs", "Environment", "need JavaScript", "openvino"):
+    for part in ("Fix first", "What was not decided", "What runs", "seed", "need JavaScript", "openvino"):
         assert part in body, part
 
 

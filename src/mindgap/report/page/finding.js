@@ -11,9 +11,9 @@ async function findingSection(about, id) {
     h("p", { class: "kind" }, found.id, " ", status(word, about), found.known ? h("span", { class: "known" }, ` known as ${found.known}`) : ""),
     h("h1", {}, found.head),
     h("p", { class: "sentence" }, found.sentence),
-    h("dl", { class: "facts" }, found.facts.map(([label, lines]) => h("div", {}, h("dt", {}, label), h("dd", {}, lines.map((line) => h("div", {}, line)))))),
+    h("dl", { class: "facts" }, found.facts.map(([label, lines]) => h("div", {}, h("dt", {}, label), h("dd", { class: lines.length > 1 && label === "where" ? "mono" : null }, lines.map((line) => h("div", {}, line)))))),
   ];
-  if (found.trace && found.trace.length > 1) parts.push(traceFigure(found));
+  if (found.trace && found.trace.filter((step) => number(step[4]) !== null || number(step[5]) !== null).length > 1) parts.push(traceFigure(found));
   if (found.svg) {
     parts.push(h("h2", {}, "Around the operator"),
       h("p", { class: "quiet" }, `${found.slice.length} of ${many(found.nodes, "operator")}; dashed ends lead to the rest.`),

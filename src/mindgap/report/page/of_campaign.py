@@ -16,6 +16,7 @@ from mindgap.records.finding import Finding
 from mindgap.records.outcome import Status
 from mindgap.records.verdict import Conclusion
 from mindgap.report.campaign import cause_of, headline, operator_of, split, undecided, wrong
+from mindgap.report.explain import WORDS
 from mindgap.report.page.content import MOST_FINDINGS, MOST_RUNS, Bar, Content, Entry, Figure, Link, Table, term, to
 from mindgap.report.page.findings import details_of, page_id, story
 from mindgap.report.page.matrix import consistency
@@ -250,7 +251,8 @@ def _first(campaign: Campaign) -> list[Entry]:
 
 def _nameless(finding: Finding) -> str:
     known = operator_of(finding)
-    return f"{finding.kind}, {known}" if known else f"{finding.kind} at {finding.stage}"
+    what = WORDS.get(finding.kind, finding.kind)
+    return f"{what}, operator {known}" if known else f"{what} at {finding.stage}"
 
 
 def _reach(finding: Finding) -> tuple[int, int]:

@@ -77,16 +77,19 @@ def overview(content: Content) -> str:
         f'<p class="conclusion t-{tone}"><span class="glyph" aria-hidden="true">{GLYPHS.get(content.mood, "")}</span>'
         f"<span>{text(content.conclusion)}</span></p>",
     ]
-    if content.first:
-        parts.append(f'<h2>Fix first</h2><ol class="first">{"".join(map(_entry, content.first))}</ol>')
+    rows = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in content.strip)
+    parts.append(f'<dl class="strip" aria-label="Environment">{rows}</dl>')
+    if content.figures:
+        parts.append(f'<div class="figures">{"".join(map(_figure, content.figures))}</div>')
+    if content.subject == "check":  # a few rows that say it all
+        parts += [table_html(item) for item in content.tables]
     if content.not_decided:
         lines = "".join(f"<li>{text(line)}</li>" for line in content.not_decided)
         parts.append(f'<h2>What was not decided</h2><ul class="plain">{lines}</ul>')
-    if content.figures:
-        parts.append(f'<div class="figures">{"".join(map(_figure, content.figures))}</div>')
-    parts += [table_html(item) for item in content.tables]
-    rows = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in content.strip)
-    parts.append(f'<h2>Environment</h2><dl class="strip">{rows}</dl>')
+    if content.first:
+        parts.append(f'<h2>Fix first</h2><ol class="first">{"".join(map(_entry, content.first))}</ol>')
+    if content.subject != "check":
+        parts += [table_html(item) for item in content.tables]
     return "".join(parts)
 
 
