@@ -46,7 +46,12 @@ def bars_spec(figure: Figure, alone: bool) -> dict[str, Any]:
     values = [_value(figure, bar_, shown) for bar_ in figure.bars]
     colour = [COLOURS[TONES[word]] if alone else f"var(--{TONES[word]})" for word in shown]
     legend = alt.Legend(title=None, orient="top", labelLimit=0) if alone else None
-    y = alt.Y("row:N", title=None, sort=figure.rows(), axis=alt.Axis(labelLimit=230, ticks=False, domain=False))
+    y = alt.Y(
+        "row:N",
+        title=None,
+        sort=figure.rows(),
+        axis=alt.Axis(labelLimit=230, ticks=False, domain=False, labelPadding=8),
+    )
     base = alt.Chart(alt.Data(values=values)).encode(y=y)
     bars = base.mark_bar(height=18).encode(
         x=alt.X("from:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%", tickCount=5)),

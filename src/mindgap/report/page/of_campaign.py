@@ -66,7 +66,8 @@ def campaign_content(directory: Path, known: Sequence[Known] = ()) -> Content:
 
 def conclusion_of(campaign: Campaign) -> str:
     """Does it run there, are the answers right, and what could not be judged: one sentence."""
-    told = [_told(item) for item in sorted(_others(campaign), key=lambda item: -_differing(item))]
+    noun = "program" if campaign.fragments else "variant"
+    told = [_told(*tally, noun) for tally in sorted(_tallies(campaign), key=lambda tally: (-tally[2], -tally[3]))]
     if not told:
         return f"Only {BASELINE} ran: there is nothing to compare with."
     judged = sum(campaign.unjudged.values())
@@ -74,21 +75,25 @@ def conclusion_of(campaign: Campaign) -> str:
     return "; ".join(told) + "." + rest
 
 
-def _differing(item: PlatformCounts) -> int:
-    return sum(item.conclusions.get(word, 0) for word in ("diverges", "unstable"))
+def _tallies(campaign: Campaign) -> list[tuple[str, int, int, int]]:
+    """Of each platform that is compared with eager: programs that ran, that differ, that did not run."""
+    found: dict[str, list[int]] = {}
+    for item in (*campaign.platforms, *campaign.fragment_platforms):
+        if item.name != BASELINE and item.done:
+            tally = found.setdefault(_label(item, campaign), [0, 0, 0])
+            tally[0] += item.done
+            tally[1] += sum(item.conclusions.get(word, 0) for word in ("diverges", "unstable"))
+            tally[2] += item.done - item.statuses.get("ok", 0)
+    return [(name, done, differ, failed) for name, (done, differ, failed) in found.items()]
 
 
-def _told(item: PlatformCounts) -> str:
-    differ = _differing(item)
-    failed = item.done - item.statuses.get("ok", 0)
-    parts = [f"{differ:,} of {item.done:,} differ{'s' * (differ == 1)} by more than rounding" if differ else ""]
-    parts.append(
-        f"{failed:,}{'' if differ else f' of {item.done:,}'} {'does' if failed == 1 else 'do'} not run"
-        if failed
-        else ""
-    )
-    said = " and ".join(part for part in parts if part)
-    return f"{item.name}: {said or f'all {item.done:,} run and agree within rounding'}"
+def _told(name: str, done: int, differ: int, failed: int, noun: str) -> str:
+    """`openvino: 14 of 172 programs differ by more than rounding and 61 do not run`."""
+    total = f" of {many(done, noun)}"
+    parts = [f"{differ:,}{total} differ{'s' * (differ == 1)} by more than rounding"] if differ else []
+    runs = "does" if failed == 1 else "do"
+    parts += [f"{failed:,}{'' if differ else total} {runs} not run"] if failed else []
+    return f"{name}: {' and '.join(parts) or f'all {many(done, noun)} run and agree within rounding'}"
 
 
 def mood_of(campaign: Campaign) -> str:
@@ -97,13 +102,7 @@ def mood_of(campaign: Campaign) -> str:
         return "diverges"
     if found:
         return "failed"
-    return "unjudged" if campaign.unjudged or not _others(campaign) else "agrees"
-
-
-def _others(campaign: Campaign) -> list[PlatformCounts]:
-    """Platforms that are compared with eager: on whole variants, or on fragments where there is nothing else."""
-    every = campaign.platforms if campaign.variants else campaign.fragment_platforms
-    return [item for item in every if item.name != BASELINE and item.done]
+    return "unjudged" if campaign.unjudged or not _tallies(campaign) else "agrees"
 
 
 def _created(data: sqlite3.Connection) -> str:
