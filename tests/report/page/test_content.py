@@ -23,8 +23,8 @@ from tests.report.test_comparison import check
 def test_a_campaign_is_concluded_in_one_sentence() -> None:
     said = conclusion_of(campaign())
     assert said == (
-        "inductor: 2 of 100 variants differ by more than rounding and 10 do not run; openvino: 1 of 45 variants does not "
-        "run. 2 outputs could not be judged."
+        "inductor: 2 of 100 variants differ by more than rounding and 10 do not run; openvino: 1 of 45 variants does "
+        "not run. 2 outputs could not be judged."
     )
     small = (PlatformCounts("openvino", "1", "cpu", 9, {"ok": 9}, {"diverges": 1, "agrees": 8}, 1.0),)
     both = replace(campaign(), fragments=9, fragment_platforms=small)
@@ -58,7 +58,8 @@ def test_a_check_is_a_page_with_a_row_per_platform(tmp_path: Path) -> None:
 OPERATORS = {
     "schema": "mindgap.operators/1", "created": "2026-11-17", "versions": {"torch": "2"}, "platforms": ["eager", "x<y"],
     "cells": [
-        {"operator": "aten.amax.default", "dtype": "float16", "platform": "eager", "declared": "yes", "observed": "agrees"},
+        {"operator": "aten.amax.default", "dtype": "float16", "platform": "eager", "declared": "yes",
+         "observed": "agrees"},
         {"operator": "aten.amax.default", "dtype": "float16", "platform": "x<y", "declared": "yes"},
         {"operator": "aten.sort.default", "dtype": "int8", "platform": "x<y", "observed": "diverges",
          "error_over_bound": "inf", "said": "<b>"},
