@@ -110,15 +110,16 @@ async function drawn(holder, name, fill) {
   const [spec, embed] = await Promise.all([load("specs").then((specs) => specs[name]), charting()]);
   await new Promise((done) => requestAnimationFrame(done)); // a chart is as wide as its holder, which must be there
   const tip = document.getElementById("tip") || document.body.appendChild(h("div", { id: "tip", hidden: true }));
-  const made = await embed(holder, fill ? fill(spec) : spec, { mode: "vega-lite", renderer: "svg", ast: true, actions: false, defaultStyle: false, tooltip: false });
-  made.view.tooltip((_, event, item, value) => {
+  // The handler is given before the first drawing: setting it later empties the picture.
+  const tooltip = (_, event, item, value) => {
     tip.hidden = !value;
     tip.textContent = value ? (typeof value === "object" ? Object.values(value).join(" ") : String(value)) : "";
     if (value) {
       tip.style.left = `${Math.max(8, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 12))}px`;
       tip.style.top = `${event.clientY + 16}px`;
     }
-  });
+  };
+  await embed(holder, fill ? fill(spec) : spec, { mode: "vega-lite", renderer: "svg", ast: true, actions: false, defaultStyle: false, tooltip });
   for (let frame = 0; frame < 100 && !holder.querySelector("svg path, svg line"); frame++) await new Promise((done) => requestAnimationFrame(done));
   holder.dataset.drawn = "1";
 }
