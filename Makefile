@@ -1,6 +1,7 @@
 # make demo          creates .venv, installs, checks a model and hunts on variants of real ones
 # make test          lint, strict types, all tests
 # make reference     pages and pictures of docs/ that are made from the code
+# make pictures      screenshots of the report in README and docs, with headless Chromium
 # make test-corpus   tests of the corpus with every model library installed, in .venv-corpus
 # Environments are made once.
 
@@ -12,7 +13,7 @@ CORPUS := .venv-corpus
 CORPUS_INSTALLED := $(CORPUS)/.installed
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-corpus lint types cases roundtrip quality fuzz chaos reference clean
+.PHONY: demo test test-corpus lint types cases roundtrip quality fuzz chaos reference pictures charts clean
 
 # Exit code 1 means that differences were found: what the demo is for.
 demo: $(INSTALLED)
@@ -23,7 +24,10 @@ demo: $(INSTALLED)
 	@echo "\$$ mindgap hunt $(HUNT)"
 	@if test -d out/hunt; then resume="--resume out/hunt"; fi; \
 	  $(BIN)/mindgap hunt $${resume:-$(HUNT)} || test $$? -eq 1
-	@echo "Findings: out/hunt/summary.md. Next: $(BIN)/mindgap explain F-01 -o out/hunt"
+	@echo
+	@echo "\$$ mindgap report out/hunt -o out/report.html"
+	@$(BIN)/mindgap report out/hunt -o out/report.html
+	@echo "Open out/report.html in a browser. Next: $(BIN)/mindgap explain F-01 -o out/hunt"
 
 HUNT := --on eager@scalar,inductor,onnxruntime,openvino --variants 80 --sample openvino=40% \
   --sample onnxruntime=12% --sample inductor=4% --explain 60 -o out/hunt
@@ -53,6 +57,15 @@ reference: $(INSTALLED)
 	$(BIN)/python -m mindgap.cli.reference docs
 	$(BIN)/python scripts/describe_records.py docs/json.md
 	$(BIN)/python scripts/draw_imports.py docs/images/imports.svg
+
+# Screenshots of the report of the demo, as readers see it. Needs chromium and chromium-driver.
+pictures: $(INSTALLED)
+	test -f out/hunt/ledger.sqlite || $(MAKE) demo
+	$(BIN)/python scripts/take_pictures.py out/hunt docs/images
+
+# The charting library inside pages, as vl-convert bundles it; only after an upgrade of vl-convert.
+charts: $(INSTALLED)
+	$(BIN)/python scripts/bundle_charts.py src/mindgap/report/page/vega.js
 
 # Real divergences and controls whose truth is known: recall, precision and blame by class.
 cases: $(INSTALLED)

@@ -17,6 +17,7 @@ import pytest
 import typer
 from typer.main import get_command
 
+from mindgap.bench.made_campaign import write_campaign
 from mindgap.cli import make_app
 from mindgap.corpus.spelling import all_forms
 from tests.loaded import loaded_text
@@ -179,6 +180,8 @@ def test_python_is_fenced() -> None:
 def test_every_command_of_the_readme_runs(command: str, tmp_path: Path) -> None:
     (tmp_path / "my_model.py").write_text(MY_MODEL)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    if command.startswith("mindgap report "):
+        write_campaign(tmp_path / "out" / "hunt", 40)
     done = subprocess.run(
         [sys.executable, "-m", "mindgap.cli", *shlex.split(command)[1:]],
         cwd=tmp_path,

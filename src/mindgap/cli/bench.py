@@ -231,6 +231,17 @@ def rediscovery(
 
 
 @_bench
+def report(
+    variants: Annotated[int, typer.Option(help="Variants in the campaign.", min=100)] = 100_000,
+    seed: Seed = 0,
+) -> None:
+    """Measure the page of a large campaign: its size, its time to open.
+
+    The campaign is drawn from the seed and written by the real ledger; the page opens in headless Chromium.
+    """
+
+
+@_bench
 def throughput(
     on: Annotated[list[str] | None, typer.Option(help="Platforms. Default: onnxruntime, openvino, inductor.")] = None,
     minutes: Annotated[float, typer.Option(help="How long to measure each.", min=0.1)] = 5.0,

@@ -27,7 +27,9 @@ from mindgap.cli.options import (
     FailOn,
     Isolate,
     Jobs,
+    JunitFile,
     KnownFile,
+    MarkdownFile,
     On,
     Seed,
     conclusions,
@@ -88,6 +90,8 @@ def command(
     isolate: Isolate = False,
     known: KnownFile = None,
     config: ConfigFile = None,
+    junit: JunitFile = None,
+    markdown: MarkdownFile = None,
 ) -> None:
     directory = new or resume
     if directory is None or (new and resume):
@@ -103,6 +107,7 @@ def command(
     is_store = corpus is not None and Path(corpus).is_dir()
     refuse_mistakes(
         on=split(on, "--on") if on is not None else (), config=config, campaign=resume, files=[known],
+        outputs=[junit, markdown],
         corpus=Path(str(corpus)) if is_store else None,
         programs=split(corpus, "--corpus") if corpus is not None and not is_store else (),
     )  # fmt: skip
@@ -123,7 +128,22 @@ def command(
             jobs=jobs, config=settings, known=listed, cluster=cluster,
             explain_s=explain, watch=progress, import_paths=import_paths(), isolated=isolate,
         )  # fmt: skip
+    _write_for_builds(ending, failing, junit, markdown)
     finish(directory, ending, failing)
+
+
+def _write_for_builds(
+    ending: Ending, failing: Collection[Conclusion], junit: Path | None, markdown: Path | None
+) -> None:
+    from mindgap.records.files import write_whole
+    from mindgap.report import ci
+    from mindgap.report.page.of_campaign import conclusion_of
+
+    if junit is not None:
+        tests = ci.campaign_tests(ending.campaign, {item.value for item in failing})
+        write_whole(junit, ci.junit(list(tests), "mindgap hunt"))
+    if markdown is not None:
+        write_whole(markdown, ci.campaign_summary(ending.campaign, conclusion_of(ending.campaign)))
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -43,6 +43,10 @@ InputsFile = Annotated[
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write the result as JSON; - for standard output.", metavar="FILE")
 ]
+JunitFile = Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML for a build server.", metavar="FILE")]
+MarkdownFile = Annotated[
+    Path | None, typer.Option("--markdown", help="Write a Markdown summary for a pull request.", metavar="FILE")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")]
 AsMarkdown = Annotated[Path | None, output("Also write the result as Markdown.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Allow files that can execute code when read (pickles).")]

@@ -16,7 +16,7 @@ EXPLAIN_SCHEMA: Final = "mindgap.explain/2"
 NEIGHBOURS: Final = 2
 """Operators shown before and after the culprit."""
 
-_WORDS: Final = {
+WORDS: Final = {
     "integer": "wrong value", "value": "wrong value", "nonfinite": "wrong NaN or infinity", "order": "wrong order",
     "signed-zero": "wrong sign of zero", "dtype": "wrong dtype", "shape": "wrong shape", "validation": "lost check",
 }  # fmt: skip
@@ -73,7 +73,7 @@ def explanation_headline(found: Explanation) -> str:
     if verdict.conclusion is Conclusion.FAILED:
         word = f"{found.proof.status.value} at {found.proof.stage.value}"
     else:
-        word = _WORDS.get(verdict.kind.value if verdict.kind else "", "wrong")
+        word = WORDS.get(verdict.kind.value if verdict.kind else "", "wrong")
     blame = f", blame {verdict.blame.value}" if verdict.blame else ""
     always = f", {PROOF_RUNS} of {PROOF_RUNS} runs" if found.proof.survived and found.proof.stable else ""
     return f"{found.platform}  {names}  {dtype}   {word}{always}{blame}"

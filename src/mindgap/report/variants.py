@@ -68,6 +68,12 @@ def difference(base: Program, variant: Program) -> list[str]:
     return lines + _unlike([f"outputs {base.outputs!r}"], [f"outputs {variant.outputs!r}"])
 
 
+def added_nodes(base: Program, variant: Program) -> set[int]:
+    """The nodes of a variant that its base does not have like this."""
+    before = {node.id: _written(node) for node in base.nodes}
+    return {node.id for node in variant.nodes if before.get(node.id) != _written(node)}
+
+
 def _unlike(before: Sequence[str], after: Sequence[str]) -> list[str]:
     return [line for line in difflib.ndiff(before, after) if line.startswith(("- ", "+ "))] if before != after else []
 

@@ -1,0 +1,171 @@
+"""JSON documents of checks and operator sweeps, read back: they may be somebody else's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from mindgap.errors import CorruptFile, UsageError
+from mindgap.reading.files import read_file, refusing
+from mindgap.report.summary import CHECK_SCHEMA
+
+OPERATORS_SCHEMA: Final = "mindgap.operators/1"
+DOCUMENT_BYTES: Final = 64 << 20
+"""A sweep over 2,000 operators, 6 dtypes and 8 platforms has 15 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformRow:
+    """One of `platforms` of a check."""
+
+    outcome: str
+    stage: str
+    verdict: str
+    message: str = ""
+    exception: str = ""
+    kind: str | None = None
+    blame: str | None = None
+    error_over_bound: float | str | None = None
+    worst: str | None = None
+    sentence: str = ""
+    rule: str | None = None
+    ran: str | None = None
+    note: str = ""
+    known: str = ""
+    seconds: float = 0.0
+    version: str = ""
+    device: str = ""
+    log_tail: str = ""
+
+    @property
+    def error(self) -> float | None:
+        return number(self.error_over_bound)
+
+
+@dataclass(frozen=True, slots=True)
+class EagerRow:
+    """The baseline of a check."""
+
+    outcome: str
+    stage: str
+    message: str = ""
+    where: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """One model in one dtype."""
+
+    model: str
+    dtype: str
+    seed: int
+    eager: EagerRow
+    platforms: Mapping[str, PlatformRow]
+    parameters: int = 0
+    nodes: int | None = None
+    reference: str = ""
+    summary: str = ""
+    export_failure: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def subject(self) -> str:
+        return f"{self.model} {self.dtype}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckDocument:
+    """A check, or several of one command."""
+
+    created: str
+    versions: Mapping[str, str]
+    runs: tuple[CheckRun, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCell:
+    """One operator in one dtype on one platform: what its package declares, and what was seen here."""
+
+    operator: str
+    dtype: str
+    platform: str
+    declared: str | None = None
+    """`yes`, `no`, `composite`, ...: what the package registers; None where nothing is known of it."""
+    observed: str | None = None
+    """A verdict (`agrees`, `diverges`, ...), a status (`unsupported`, ...) or None: not exercised."""
+    error_over_bound: float | str | None = None
+    said: str = ""
+    """One sentence or message about what was observed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorsDocument:
+    """A sweep over operators."""
+
+    created: str
+    versions: Mapping[str, str]
+    platforms: tuple[str, ...]
+    cells: tuple[OperatorCell, ...]
+
+
+Document = CheckDocument | OperatorsDocument
+
+
+def read_document(path: Path) -> Document:
+    """What a JSON file holds; raises CorruptFile where that is no document of ours."""
+    content = read_file(path, DOCUMENT_BYTES)
+    with refusing(f"{path.name} is not a document of mindgap", path):
+        found = json.loads(content, parse_constant=str)
+        schema = found.get("schema") if isinstance(found, dict) else None
+        if schema == CHECK_SCHEMA:
+            return as_document(found)
+        if schema == OPERATORS_SCHEMA:
+            return msgspec.convert(found, OperatorsDocument)
+        raise CorruptFile(
+            f"{path.name} is neither a check nor an operator sweep",
+            where=str(path),
+            cause=f"its schema is {str(schema)[:60]!r}",
+            hint="mindgap check MODEL --json FILE writes one",
+        )
+
+
+def as_document(found: Mapping[str, Any]) -> CheckDocument:
+    """What `check_document` made."""
+    runs = found.get("runs", [found])
+    return CheckDocument(
+        msgspec.convert(found["created"], str),
+        msgspec.convert(found["versions"], dict[str, str]),
+        tuple(msgspec.convert(run, CheckRun) for run in runs),
+    )
+
+
+def read_checks(path: Path) -> list[CheckDocument]:
+    """The checks in a file, or in all JSON files of a directory; what is something else there is left out."""
+    documents = []
+    for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+        try:
+            found = read_document(file)
+        except CorruptFile:
+            if not path.is_dir():
+                raise
+        else:
+            documents += [found] if isinstance(found, CheckDocument) else []
+    if not documents:
+        raise UsageError(
+            f"there is nothing to report in {path}",
+            cause="it holds neither a campaign nor the JSON of a check or an operator sweep",
+            hint="mindgap hunt -o DIR, or mindgap check MODEL --json FILE",
+        )
+    return documents
+
+
+def number(value: float | str | None) -> float | None:
+    """A number that JSON could not hold was written as text."""
+    return float(value) if value in ("inf", "-inf", "nan") or isinstance(value, float | int) else None

@@ -1,0 +1,106 @@
+// Routes, keys, the theme, and following a campaign that runs.
+
+const SECTIONS = {
+  consistency: consistencySection, operators: operatorsSection, findings: findingsSection, runs: runsSection,
+  changes: changesSection, finding: findingSection,
+};
+const place = { section: "", row: -1 };
+let turn = 0;
+
+async function route() {
+  const now = ++turn;
+  const { section, id, state } = address();
+  const about = await load("about");
+  dress(state.get("theme"));
+  const name = document.getElementById(`s-${section}`) ? section : "overview";
+  if (SECTIONS[name]) {
+    const parts = await SECTIONS[name](about, id);
+    if (now !== turn) return; // somebody went on
+    const holder = document.getElementById(`s-${name}`);
+    const typing = holder.contains(document.activeElement) ? document.activeElement : null;
+    const [field, from, to] = typing && typing.matches("input") ? [typing.id, typing.selectionStart, typing.selectionEnd] : [""];
+    holder.replaceChildren(...parts.filter((part) => part !== ""));
+    const again = field && document.getElementById(field);
+    if (again) {
+      again.focus();
+      again.setSelectionRange(from, to);
+    }
+  }
+  for (const element of document.querySelectorAll("main > section")) element.hidden = element.dataset.section !== name;
+  for (const link of document.querySelectorAll("nav a")) {
+    const here = link.dataset.section === name || (name === "finding" && link.dataset.section === "findings");
+    here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+    link.setAttribute("href", addressOf(link.dataset.section, {}));
+  }
+  if (place.section !== name + id) {
+    Object.assign(place, { section: name + id, row: -1 });
+    scrollTo(0, 0);
+  }
+  if (name === "overview") charts();
+  document.documentElement.dataset.ready = location.hash || "#";
+}
+
+function charts() {
+  for (const holder of document.querySelectorAll("[data-chart]:not([data-drawn])")) {
+    holder.dataset.drawn = "0";
+    holder.closest("figure").querySelector("details").open = false;
+    drawn(holder, holder.dataset.chart).catch((error) => {
+      holder.textContent = `The chart could not be drawn: ${error.message}`;
+      holder.closest("figure").querySelector("details").open = true;
+    });
+  }
+}
+
+function dress(theme) {
+  const dark = theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  const button = document.getElementById("theme");
+  button.hidden = false;
+  button.textContent = dark ? "Light" : "Dark";
+}
+
+document.getElementById("theme").addEventListener("click", () => {
+  change({ theme: document.documentElement.dataset.theme === "dark" ? "light" : "dark" });
+});
+
+function rows() {
+  const section = [...document.querySelectorAll("main > section")].find((element) => !element.hidden);
+  return section ? [...section.querySelectorAll("tbody tr[tabindex], ol.first > li > a")] : [];
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.matches("input, select, textarea");
+  if (event.key === "Escape" && typing) event.target.blur();
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "/") {
+    const field = [...document.querySelectorAll("main > section:not([hidden]) input[type=search]")].pop();
+    if (field) field.focus();
+    else location.hash = addressOf(document.getElementById("s-findings") ? "findings" : "runs", {});
+    event.preventDefault();
+  } else if (event.key === "j" || event.key === "k") {
+    const found = rows();
+    place.row = Math.max(0, Math.min(found.length - 1, place.row + (event.key === "j" ? 1 : -1)));
+    if (found[place.row]) found[place.row].focus();
+  } else if (event.key === "Enter" && event.target.dataset.to) {
+    location.hash = event.target.dataset.to;
+  }
+});
+
+addEventListener("hashchange", route);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => route());
+addEventListener("beforeprint", () => document.querySelectorAll("details.numbers").forEach((element) => (element.open = true)));
+
+if (document.documentElement.dataset.live === "1") {
+  let seen = null;
+  setInterval(async () => {
+    try {
+      const stamp = await (await fetch("stamp", { cache: "no-store" })).text();
+      if (seen !== null && stamp !== seen && !document.activeElement.matches("input, select")) location.reload();
+      seen ??= stamp;
+    } catch {
+      // the server has ended: what is here stays
+    }
+  }, 3000);
+}
+
+route();

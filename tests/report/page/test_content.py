@@ -1,0 +1,90 @@
+"""What pages say in words: campaigns, checks, operator sweeps and comparisons."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mindgap.campaign.reader import PlatformCounts
+from mindgap.records.verdict import Conclusion
+from mindgap.report.comparison import compare
+from mindgap.report.page.of_campaign import conclusion_of, mood_of
+from mindgap.report.page.of_results import comparison_content, content_of
+from mindgap.report.page.render import overview, page
+from mindgap.report.results import results_of
+from mindgap.report.summary import check_document
+from tests.report.test_campaign import campaign
+from tests.report.test_comparison import check
+
+
+def test_a_campaign_is_concluded_in_one_sentence() -> None:
+    said = conclusion_of(campaign())
+    assert said == (
+        "inductor: 2 of 100 variants differ by more than rounding and 10 do not run; openvino: 1 of 45 variants does "
+        "not run. 2 outputs could not be judged."
+    )
+    small = (PlatformCounts("openvino", "1", "cpu", 9, {"ok": 9}, {"diverges": 1, "agrees": 8}, 1.0),)
+    both = replace(campaign(), fragments=9, fragment_platforms=small)
+    assert "openvino: 1 of 54 programs differs by more than rounding and 1 does not run" in conclusion_of(both)
+    assert mood_of(campaign()) == "diverges" and mood_of(replace(campaign(), findings=())) == "unjudged"
+
+
+def write(path: Path, document: object) -> Path:
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_check_is_a_page_with_a_row_per_platform(tmp_path: Path) -> None:
+    one = write(tmp_path / "a.json", check_document([check(openvino=Conclusion.DIVERGES, inductor=Conclusion.AGREES)]))
+    content = content_of(one)
+    assert content.subject == "check" and content.mood == "diverges" and not content.figures
+    assert content.conclusion == "1 platform diverges." and len(content.tables[0].rows) == 2
+    assert (
+        [row[2] for row in content.sections["findings"]["rows"]]
+        == ["openvino"]
+        == [d["head"][:8] for d in content.details]
+    )
+    write(tmp_path / "b.json", check_document([replace(check(openvino=Conclusion.FAILED), model="b")]))
+    (tmp_path / "other.json").write_text("{}")
+    several = content_of(tmp_path)
+    assert (
+        several.title.startswith("2 models on openvino") and "openvino: 1 wrong, 1 not run of 2" in several.conclusion
+    )
+
+
+OPERATORS = {
+    "schema": "mindgap.operators/1", "created": "2026-11-17", "versions": {"torch": "2"}, "platforms": ["eager", "x<y"],
+    "cells": [
+        {"operator": "aten.amax.default", "dtype": "float16", "platform": "eager", "declared": "yes",
+         "observed": "agrees"},
+        {"operator": "aten.amax.default", "dtype": "float16", "platform": "x<y", "declared": "yes"},
+        {"operator": "aten.sort.default", "dtype": "int8", "platform": "x<y", "observed": "diverges",
+         "error_over_bound": "inf", "said": "<b>"},
+    ],
+}  # fmt: skip
+
+
+def test_what_was_not_exercised_does_not_look_like_what_works(tmp_path: Path) -> None:
+    content = content_of(write(tmp_path / "ops.json", OPERATORS))
+    assert content.sections["operators"]["rows"][0] == [
+        "aten.amax.default", "float16", ["yes", "agrees", ""], ["yes", None, ""],
+    ]  # fmt: skip
+    assert content.sections["operators"]["rows"][1][2] is None, "nobody asked eager"
+    assert content.not_decided == ["x<y: 1 of 2 not exercised; that says nothing about them"]
+    assert content.mood == "diverges" and "x&lt;y" in overview(content) and "x<y" not in overview(content)
+
+
+def test_a_comparison_is_a_page(tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    cells = [dict(cell) for cell in OPERATORS["cells"]]  # type: ignore[union-attr,call-overload]
+    cells[0]["observed"] = "unsupported"
+    new = write(tmp_path / "new.json", {**OPERATORS, "cells": cells, "versions": {"torch": "3"}})
+    content = comparison_content(compare(results_of(write(tmp_path / "old.json", OPERATORS)), results_of(new)))
+    assert content.mood == "diverges" and content.sections["changes"]["rows"][0][:3] == [
+        "appeared", "aten.amax.default float16", "eager",
+    ]  # fmt: skip
+    text = page(content)
+    assert "1 new problem" in text and "Versions that changed" in text and 'data-section="changes"' in text
