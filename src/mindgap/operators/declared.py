@@ -33,6 +33,8 @@ ELSEWHERE: Final = {
 """Backends of which torch's list is only a part: nothing can be concluded from what is missing."""
 DTYPES_REFUSED: Final = {"eager:mps": ("float64", "complex128")}
 """Dtypes that a device has no kernels for at all, whatever the operator: Metal has no double precision."""
+_DEEPEST: Final = 4
+"""Decompositions of decompositions that are followed."""
 DEFAULT: Final = ("eager:cuda", "eager", "eager:mps", "eager:npu", "onnxruntime", "openvino")
 
 
@@ -89,6 +91,8 @@ class Count:
     """Operators that the reference has."""
     lacking: int
     """Of those, what this one lacks."""
+    untraced: int = 0
+    """Of those, composite operators that it is believed to have without their parts being known."""
 
     @property
     def percent(self) -> float:
@@ -168,20 +172,26 @@ def _settled(
     found: dict[str, Has] = {}
     lacking: dict[str, tuple[str, ...]] = {}
 
-    def direct(op: str) -> bool:
+    def direct(op: str, depth: int = 0) -> bool:
         item = known.get(op)
-        return op in own or (not converts and item is not None and item.composite == "explicit")
+        if op in own or (not converts and item is not None and item.composite == "explicit"):
+            return True
+        ways = parts.decompositions.get(op, ()) if converts and depth < _DEEPEST else ()
+        return any(all(direct(part, depth + 1) for part in way) for way in ways)
 
     for op, item in known.items():
         ways = parts.implicit.get(op, ()) or (parts.decompositions.get(op, ()) if converts else ())
+        without_writing = functional(op)
         if op in own:
             found[op] = Has.KERNEL
+        elif converts and without_writing in known and direct(without_writing):
+            found[op] = Has.PARTS  # exporters make it a call that writes to nothing
         elif ways:
             open_ = [sorted(part for part in way if not direct(part)) for way in ways]
             served = [way for way in open_ if not way]
             found[op] = Has.PARTS if len(served) == len(open_) else Has.SOME if served else Has.MISSING
             if len(served) < len(open_):
-                lacking[op] = tuple(min((way for way in open_ if way), key=len))
+                lacking[op] = min((tuple(way) for way in open_ if way), key=len)
         elif item.composite == "explicit" and not converts:
             found[op] = Has.COMPOSITE
         elif item.composite == "implicit":
@@ -193,13 +203,25 @@ def _settled(
     return Declaration(name, source, found, custom, is_complete, note, lacking)
 
 
+def functional(op: str) -> str:
+    """The operator that gives what an in-place one writes: `aten.add.Tensor` of `aten.add_.Tensor`; empty for others."""
+    _, name, overload = op.split(".")
+    is_in_place = name.endswith("_") and not name.endswith("__")
+    return f"aten.{name.removesuffix('_')}.{overload}" if is_in_place else ""
+
+
 def counts(found: Sequence[Declaration], reference: Declaration, *, own_only: bool) -> list[Count]:
     """How many public operators of the reference each platform lacks: with a kernel of its own, or in any way."""
     known = native_operators()
     public = [op for op, item in known.items() if item.is_public]
     there = [op for op in public if _counts_as(reference.operators[op], own_only)]
     return [
-        Count(item.platform, len(there), sum(not _counts_as(item.operators[op], own_only) for op in there))
+        Count(
+            item.platform,
+            len(there),
+            sum(not _counts_as(item.operators[op], own_only) for op in there),
+            sum(item.operators[op] is Has.UNTRACED for op in there),
+        )
         for item in found
     ]
 

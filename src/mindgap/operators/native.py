@@ -23,6 +23,8 @@ FILE: Final = "packaged/ATen/native/native_functions.yaml"
 YAML_BYTES: Final = 16 << 20
 """The list of torch 2.13.0 has 0.6 MB."""
 _IMPLICIT: Final = "CompositeImplicitAutograd"
+_GENERATED: Final = ("CPU", "CUDA")
+"""Kernels that torch generates from one inner loop, which is all that such an entry names."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 _OF_A_LIBRARY: Final = re.compile(r"cudnn|miopen|mkldnn|fbgemm|^mps_|^cuda$|^cpu$|overrideable")
 """Operators that are one backend's own on purpose: no other one can be expected to have them."""
@@ -90,7 +92,8 @@ def _keys(entry: Any, name: str) -> frozenset[str]:
     table = entry.get("dispatch") or {}
     if not isinstance(table, dict):
         raise CorruptFile(f"{name} is not a list of operators", cause="a dispatch table is not a map")
-    return frozenset(key.strip() for keys in table for key in keys.split(","))
+    generated = _GENERATED if "ufunc_inner_loop" in entry else ()
+    return frozenset((*generated, *(key.strip() for keys in table for key in keys.split(","))))
 
 
 def _composite(keys: frozenset[str], delegated: bool) -> str:

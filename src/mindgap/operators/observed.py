@@ -138,7 +138,9 @@ def read_sweep(directory: Path) -> Observed:
         versions = dict(data.execute("SELECT name, version FROM platforms ORDER BY id"))
         started = data.execute("SELECT MIN(started) FROM runs").fetchone()[0] or ""
         seconds = dict(
-            data.execute("SELECT f.name, SUM(o.seconds) FROM outcomes o JOIN platforms f ON f.id = o.platform GROUP BY 1")
+            data.execute(
+                "SELECT f.name, SUM(o.seconds) FROM outcomes o JOIN platforms f ON f.id = o.platform GROUP BY 1"
+            )
         )
         return _observed(plan.sweep, plan.platforms, versions, started, seconds, data)
 
@@ -155,7 +157,7 @@ def _observed(
     exercised: set[tuple[str, str]] = set()
     programs = set()
     for number, recipe, platform, *rest, eager in data.execute(_QUERY, (BASELINE,)):
-        focus = json.loads(recipe).get("focus") or ()
+        focus = [str(item) for item in json.loads(recipe).get("focus", [])]
         if len(focus) != 3:
             continue
         op, dtype, _ = focus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from mindgap.corpus.spelling import SMOKE
 from mindgap.corpus.store import Status, Store
 from mindgap.errors import UsageError
 from mindgap.program.codec import decode
+from mindgap.program.operators import traits
 from mindgap.reading.files import read_file
 from mindgap.reading.limits import FILE_BYTES
 
@@ -46,13 +47,18 @@ def models_of(directory: Path | None = None) -> Models:
         raise UsageError(f"the corpus in {directory} holds no model", hint="mindgap corpus build -o DIR makes one")
     return Models(
         f"the corpus in {directory.name}",
-        {entry.spec: frozenset(name for name in entry.operators if name.startswith("aten.")) for entry in built},
+        {entry.spec: needed(entry.operators) for entry in built},
     )
 
 
 def _operators(path: Path) -> frozenset[str]:
     program = decode(read_file(path, FILE_BYTES), where=str(path))
-    return frozenset(node.op for node in program.nodes if node.op.startswith("aten."))
+    return needed(node.op for node in program.nodes)
+
+
+def needed(operators: Iterable[str]) -> frozenset[str]:
+    """The operators of ATen that compute something: assertions of an exported graph are for whoever exports it."""
+    return frozenset(op for op in operators if op.startswith("aten.") and not traits(op).asserts)
 
 
 def chosen(asked: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -50,7 +50,7 @@ def _document(content: bytes, most: int) -> Any:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise ValueError("it has anchors or aliases")
         if getattr(event, "tag", None) not in (None, "!"):
-            raise ValueError(f"it has the tag {str(event.tag)[:40]!r}")  # type: ignore[attr-defined]
+            raise ValueError(f"it has the tag {str(event.tag)[:40]!r}")
         if isinstance(event, yaml.ScalarEvent):
             if len(event.value) > NAME:
                 raise ValueError("a text in it is too long")
