@@ -25,7 +25,9 @@ from mindgap.cli.options import ConfigFile, Jobs, JsonFile, Seed, output, refuse
 from mindgap.errors import UsageError
 
 if TYPE_CHECKING:
-    from mindgap.operators.document import Answer
+    from collections.abc import Sequence
+
+    from mindgap.operators.document import Answer, Change
     from mindgap.operators.universe import Models
 
 EXIT_INTERRUPTED: Final = 130
@@ -63,9 +65,9 @@ def command(
     ] = None,
     directory: Annotated[Path | None, output("Run here and keep the results; again to continue.", "DIR")] = None,
     hours: Annotated[float | None, typer.Option(help="Stop running after this many hours.", min=0)] = None,
-    explain: Annotated[
-        float, typer.Option(help="Seconds for explaining what is wrong, with a script for each.", min=0)
-    ] = 0.0,
+    scripts: Annotated[
+        bool, typer.Option("--scripts", help="Write a script for each wrong result and crash, and run it again.")
+    ] = False,
     seed: Seed = 0,
     jobs: Jobs = None,
     baseline: Annotated[
@@ -106,10 +108,10 @@ def command(
         answer = model_answer(answer, model, _operators_of(model, seed, config))
     elif runs_here:
         assert directory is not None
-        interrupted = _run(
-            directory, shown, asked, dtypes, counted, models, hours, explain, seed, jobs, config
-        )  # fmt: skip
+        interrupted = _run(directory, shown, asked, dtypes, counted, models, hours, seed, jobs, config)
     if directory is not None:
+        if scripts and not interrupted:
+            _prove(directory, config)
         answer = with_observed(answer, directory)
     _show(answer, json_file, csv_file, markdown)
     worse = False
@@ -131,7 +133,6 @@ def _run(
     counted: Models,
     corpus: Path | None,
     hours: float | None,
-    explain: float,
     seed: int,
     jobs: int | None,
     config: Path | None,
@@ -149,9 +150,20 @@ def _run(
     with HuntProgress() as progress:
         ending = sweep(
             directory, platforms, operators, dtypes, corpus=corpus, seed=seed, hours=hours, jobs=jobs,
-            explain_s=explain, config=load_config(config), watch=progress, import_paths=import_paths(),
+            config=load_config(config), watch=progress, import_paths=import_paths(),
         )  # fmt: skip
     return ending.reason == "interrupted"
+
+
+def _prove(directory: Path, config: Path | None) -> None:
+    """A script for each accusation, run again."""
+    from mindgap.operators.observed import read_sweep
+    from mindgap.operators.proving import prove
+    from mindgap.platforms.config import load_config
+    from mindgap.report.console import ProgressLine
+
+    with ProgressLine() as progress:
+        prove(directory, read_sweep(directory), load_config(config), progress)
 
 
 def _operators_of(model: str, seed: int, config: Path | None) -> set[str]:
@@ -190,7 +202,7 @@ def _show(answer: Answer, json_file: Path | None, csv_file: Path | None, markdow
         write_whole(markdown, page(answer, " ".join(["mindgap", *sys.argv[1:]])))
 
 
-def _show_changes(found: list, quiet: bool) -> None:  # type: ignore[type-arg]
+def _show_changes(found: Sequence[Change], quiet: bool) -> None:
     from mindgap.report.console import show_line, show_table
     from mindgap.report.operators import change_rows
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
 from mindgap.errors import UsageError
-from mindgap.operators.native import NativeOperator, installed_version, native_operators, operator_name
+from mindgap.operators.native import NativeOperator, installed_version, metal_dtypes, native_operators, operator_name
 from mindgap.operators.packages import Registered, installed_package, read_package
 from mindgap.operators.parts import Parts, recorded
 
@@ -31,8 +31,6 @@ ELSEWHERE: Final = {
     "MTIA": "most of its kernels are registered outside of torch",
 }
 """Backends of which torch's list is only a part: nothing can be concluded from what is missing."""
-DTYPES_REFUSED: Final = {"eager:mps": ("float64", "complex128")}
-"""Dtypes that a device has no kernels for at all, whatever the operator: Metal has no double precision."""
 _DEEPEST: Final = 4
 """Decompositions of decompositions that are followed."""
 DEFAULT: Final = ("eager:cuda", "eager", "eager:mps", "eager:npu", "onnxruntime", "openvino")
@@ -74,6 +72,8 @@ class Declaration:
     """Operators that only it has."""
     is_complete: bool = True
     note: str = ""
+    dtypes: tuple[str, ...] = ()
+    """Element types that it has at all, where a list says so."""
     missing_parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By composite operator: parts that it lacks."""
 
@@ -123,7 +123,8 @@ def _declaration(
         backend = BACKENDS[bare]
         own = frozenset(op for op, item in known.items() if backend in item.kernels)
         reason = ELSEWHERE.get(backend, "")
-        return _settled(name, torch, own, known, parts, note=reason, is_complete=not reason)
+        found = _settled(name, torch, own, known, parts, note=reason, is_complete=not reason)
+        return replace(found, dtypes=metal_dtypes()) if backend == "MPS" else found
     if bare in PLUGINS:
         package, backend = PLUGINS[bare]
         registered = given.get(backend) or installed_package(package)
@@ -200,7 +201,7 @@ def _settled(
             found[op] = Has.MISSING
         if not is_complete and not found[op].runs:
             found[op] = Has.UNKNOWN
-    return Declaration(name, source, found, custom, is_complete, note, lacking)
+    return Declaration(name, source, found, custom, is_complete, note, missing_parts=lacking)
 
 
 def functional(op: str) -> str:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from mindgap.errors import UsageError
 from mindgap.operators.declared import Count, Declaration, Has
 from mindgap.operators.models import Need, Reach
 from mindgap.operators.observed import ORDER, Grade, Observed, Share
+from mindgap.operators.proving import Proof
 from mindgap.reading.files import read_file, refusing
 
 SCHEMA: Final = "mindgap.ops/1"
@@ -42,6 +43,8 @@ class Answer:
     models: str = ""
     """Which models counted, and how many."""
     weights: Mapping[str, int] | None = None
+    proofs: tuple[Proof, ...] = ()
+    """Scripts for what is wrong or crashes, and whether they showed it again."""
     operators: tuple[str, ...] = ()
     """Operators that were asked for by name; all where empty."""
     versions: Mapping[str, str] | None = None
@@ -90,6 +93,7 @@ def _declared(answer: Answer, item: Declaration) -> dict[str, Any]:
         "is_complete": item.is_complete,
         "note": item.note,
         "custom": item.custom,
+        "dtypes": list(item.dtypes),
         "fewer_percent": _percent(by_name.get(item.platform)),
         "parts_not_known": by_name[item.platform].untraced if item.platform in by_name else None,
         "fewer_percent_own_kernels": _percent(own.get(item.platform)),
@@ -104,6 +108,7 @@ def _percent(count: Count | None) -> float | None:
 def _observed(answer: Answer, found: Observed) -> dict[str, Any]:
     return {
         "started": found.started,
+        "scripts": [asdict(proof) for proof in answer.proofs],
         "versions": dict(found.versions),
         "programs": found.programs,
         "shares": [

@@ -6,6 +6,7 @@ overload that it names. Composite kernels are written in terms of other operator
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib.util
 import re
@@ -23,6 +24,7 @@ FILE: Final = "packaged/ATen/native/native_functions.yaml"
 YAML_BYTES: Final = 16 << 20
 """The list of torch 2.13.0 has 0.6 MB."""
 _IMPLICIT: Final = "CompositeImplicitAutograd"
+_ALIASES: Final = {"float": "float32", "half": "float16", "double": "float64", "long": "int64", "int": "int32"}
 _GENERATED: Final = ("CPU", "CUDA")
 """Kernels that torch generates from one inner loop, which is all that such an entry names."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
@@ -100,6 +102,20 @@ def _composite(keys: frozenset[str], delegated: bool) -> str:
     if _IMPLICIT in keys or (not keys and not delegated):
         return "implicit"
     return "explicit" if any(key.startswith("Composite") for key in keys) else ""
+
+
+def metal_dtypes() -> tuple[str, ...]:
+    """Element types that torch has a type of Metal for, from the text of its own code generator; complex numbers are
+    not told there. Empty where this torch has no such table."""
+    found = importlib.util.find_spec("torch")
+    for folder in (found.submodule_search_locations if found is not None else None) or ():
+        path = Path(folder) / "_inductor" / "codegen" / "mps.py"
+        for node in ast.walk(ast.parse(path.read_text())) if path.is_file() else ():
+            named = isinstance(node, ast.Assign) and any(getattr(t, "id", "") == "DTYPE_TO_METAL" for t in node.targets)
+            if named and isinstance(node.value, ast.Dict):
+                names = [key.attr for key in node.value.keys if isinstance(key, ast.Attribute)]
+                return tuple(_ALIASES.get(name, name) for name in names)
+    return ()
 
 
 def installed_version(package: str) -> str:

@@ -2,7 +2,7 @@
 
 `parts.json` beside this file holds what was recorded, with the torch that it was recorded with; `python -m
 mindgap.operators.parts` (in `make reference`) records it again. An operator may be taken apart in several ways, by its
-arguments: each way is kept.
+arguments: each way is kept, and of an operator that real models call only the ways of their calls.
 """
 
 from __future__ import annotations
@@ -125,11 +125,11 @@ def record(operators: Iterable[str], decomposed: Iterable[str]) -> dict[str, Any
     implicit, replaced = set(operators), list(decomposed)
     sweep = Sweep(tuple(dict.fromkeys((*sorted(implicit), *replaced))), _DTYPES, _KINDS)
     invoking = Invoking(sweep, load_bases(), 0)
-    found: dict[str, set[tuple[str, ...]]] = {}
+    found: dict[str, dict[str, set[tuple[str, ...]]]] = {}
     recorder = Recorder()
     taken: dict[str, str] = {}
     for number in sorted(range(sweep.count), key=lambda n: _DTYPES.index(sweep.asked(n)[1])):
-        op, dtype, _ = sweep.asked(number)
+        op, dtype, kind = sweep.asked(number)
         variant = invoking.make(number) if taken.get(op, dtype) == dtype else None
         if variant is None:
             continue
@@ -141,10 +141,11 @@ def record(operators: Iterable[str], decomposed: Iterable[str]) -> dict[str, Any
         if op in implicit:
             with contextlib.suppress(Exception):
                 way = recorder.called(resolve(op), node.args, node.kwargs)
-                if way and op not in way:
-                    found.setdefault(op, set()).add(tuple(sorted(way)))
+                if op not in way:  # none at all is a way too: dropout of a model that is not trained
+                    found.setdefault(op, {}).setdefault(kind, set()).add(tuple(sorted(way)))
         recorder.decompose(resolve(op), node.args, node.kwargs)
-    kinds = {"implicit": found, "decompositions": recorder.decompositions}
+    merged = {op: ways.get("corpus") or set().union(*ways.values()) for op, ways in found.items()}
+    kinds = {"implicit": merged, "decompositions": recorder.decompositions}
     told = {kind: {op: sorted(map(list, ways)) for op, ways in sorted(ops.items())} for kind, ops in kinds.items()}
     return {"torch": str(torch.__version__).partition("+")[0], **told}
 

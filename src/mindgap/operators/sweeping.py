@@ -34,7 +34,6 @@ def sweep(
     seed: int = 0,
     hours: float | None = None,
     jobs: int | None = None,
-    explain_s: float = 0.0,
     config: Config | None = None,
     watch: Watch | Callable[[Any], None] = lambda snapshot: None,
     import_paths: Sequence[str] = (),
@@ -47,6 +46,6 @@ def sweep(
         metamorphic_share=0.0, sweep=wanted,
     )  # fmt: skip
     return hunt(
-        directory, plan, hours=hours, jobs=jobs, explain_s=explain_s, config=config, watch=watch,
+        directory, plan, hours=hours, jobs=jobs, explain_s=0.0, config=config, watch=watch,
         import_paths=import_paths,
     )  # fmt: skip

@@ -30,6 +30,8 @@ def sections(answer: Answer, most: int = MOST_ROWS) -> Iterator[Section]:
         yield from _predicted(answer)
     if answer.observed is not None:
         yield from _observed(answer, most)
+    if answer.proofs:
+        yield _scripts(answer)
 
 
 def _declared(answer: Answer) -> Section:
@@ -63,9 +65,7 @@ def _fewer(lacking: int, percent: float, is_complete: bool) -> str:
 
 def _by_name(answer: Answer) -> Section:
     weights = answer.weights or {}
-    rows = [
-        [op, str(weights.get(op, 0)), *(item.has(op).value for item in answer.declared)] for op in answer.operators
-    ]
+    rows = [[op, str(weights.get(op, 0)), *(item.has(op).value for item in answer.declared)] for op in answer.operators]
     return "declared, operator by operator", ["operator", "models", *(i.platform for i in answer.declared)], rows
 
 
@@ -141,6 +141,23 @@ def _observed(answer: Answer, most: int) -> Iterator[Section]:
         yield "observed: what blocks most real models first", columns, rows
 
 
+def _scripts(answer: Answer) -> Section:
+    rows = [
+        [
+            p.platform,
+            p.operator,
+            p.dtype,
+            "yes" if p.reproduces else "no",
+            p.script,
+            p.said.splitlines()[-1][:120] if p.said else "",
+        ]
+        for p in answer.proofs
+    ]
+    again = sum(proof.reproduces for proof in answer.proofs)
+    title = f"scripts for what is wrong or crashes: {again} of {len(rows)} showed it again in a fresh process"
+    return title, ["platform", "operator", "dtype", "again", "script", "what it printed last"], rows
+
+
 def matrix(answer: Answer) -> Section | None:
     """Every operator in every dtype on every platform that ran."""
     found = answer.observed
@@ -161,7 +178,12 @@ def matrix(answer: Answer) -> Section | None:
 
 def notes(answer: Answer) -> list[str]:
     """What a reader must know about the tables."""
-    lines = [f"nothing is declared of {name}: {reason}" for name, reason in (answer.unknown or {}).items()]
+    lines = [
+        f"{item.platform} declares no {', '.join(lacking)} (types in torch's generator of its kernels)"
+        for item in answer.declared
+        if item.dtypes and (lacking := [name for name in ("float64", "float32", "float16") if name not in item.dtypes])
+    ]
+    lines += [f"nothing is declared of {name}: {reason}" for name, reason in (answer.unknown or {}).items()]
     if answer.weights is not None and answer.models:
         lines.append(f"models are those of {answer.models}")
     return lines
