@@ -11,6 +11,7 @@ from mindgap.operators.document import Answer
 from mindgap.operators.models import needs, reach
 from mindgap.operators.native import installed_version, native_operators
 from mindgap.operators.observed import Observed, read_sweep, shares
+from mindgap.operators.proving import proofs
 from mindgap.operators.universe import Models, chosen
 
 
@@ -46,7 +47,13 @@ def with_observed(answer: Answer, directory: Path) -> Answer:
     """The same with what ran in a sweep, beside what is declared."""
     found: Observed = read_sweep(directory)
     versions = {**(answer.versions or {}), **found.versions}
-    return replace(answer, observed=found, shares=tuple(shares(found, answer.weights or {})), versions=versions)
+    return replace(
+        answer,
+        observed=found,
+        shares=tuple(shares(found, answer.weights or {})),
+        proofs=tuple(proofs(directory)),
+        versions=versions,
+    )
 
 
 def is_missing(answer: Answer) -> bool:

@@ -205,7 +205,7 @@ def _settled(
 
 
 def functional(op: str) -> str:
-    """The operator that gives what an in-place one writes: `aten.add.Tensor` of `aten.add_.Tensor`; empty for others."""
+    """What gives the values that an in-place operator writes: `aten.add.Tensor` of `aten.add_.Tensor`; else empty."""
     _, name, overload = op.split(".")
     is_in_place = name.endswith("_") and not name.endswith("__")
     return f"aten.{name.removesuffix('_')}.{overload}" if is_in_place else ""
