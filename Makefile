@@ -12,7 +12,7 @@ CORPUS := .venv-corpus
 CORPUS_INSTALLED := $(CORPUS)/.installed
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-corpus lint types cases roundtrip quality fuzz chaos reference clean
+.PHONY: demo test test-corpus lint types cases roundtrip quality fuzz chaos reference parts clean
 
 # Exit code 1 means that differences were found: what the demo is for.
 demo: $(INSTALLED)
@@ -53,6 +53,10 @@ reference: $(INSTALLED)
 	$(BIN)/python -m mindgap.cli.reference docs
 	$(BIN)/python scripts/describe_records.py docs/json.md
 	$(BIN)/python scripts/draw_imports.py docs/images/imports.svg
+
+# What composite operators are made of, recorded with the installed torch.
+parts: $(INSTALLED)
+	$(BIN)/python -m mindgap.operators.parts
 
 # Real divergences and controls whose truth is known: recall, precision and blame by class.
 cases: $(INSTALLED)

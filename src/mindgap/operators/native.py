@@ -111,8 +111,9 @@ def metal_dtypes() -> tuple[str, ...]:
     for folder in (found.submodule_search_locations if found is not None else None) or ():
         path = Path(folder) / "_inductor" / "codegen" / "mps.py"
         for node in ast.walk(ast.parse(path.read_text())) if path.is_file() else ():
-            named = isinstance(node, ast.Assign) and any(getattr(t, "id", "") == "DTYPE_TO_METAL" for t in node.targets)
-            if named and isinstance(node.value, ast.Dict):
+            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict):
+                continue
+            if any(getattr(target, "id", "") == "DTYPE_TO_METAL" for target in node.targets):
                 names = [key.attr for key in node.value.keys if isinstance(key, ast.Attribute)]
                 return tuple(_ALIASES.get(name, name) for name in names)
     return ()

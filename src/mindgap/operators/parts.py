@@ -1,7 +1,7 @@
 """What composite operators are made of, recorded by calling them on tensors without storage.
 
 `parts.json` beside this file holds what was recorded, with the torch that it was recorded with; `python -m
-mindgap.operators.parts` (in `make reference`) records it again. An operator may be taken apart in several ways, by its
+mindgap.operators.parts` (`make parts`) records it again. An operator may be taken apart in several ways, by its
 arguments: each way is kept, and of an operator that real models call only the ways of their calls.
 """
 

@@ -160,8 +160,10 @@ def _tensors(shape: tuple[int, ...], dtype: str, values: str, kind: str, rng: Ra
         stride = (*turned[:-2], turned[-1], turned[-2])
     low, high = rng.choice(((-1.0, 1.0), (-4.0, 4.0), (0.01, 1.0)))
     inputs = tuple(Input(number, f"x{number}", TensorMeta(shape, dtype, stride)) for number in range(3))
-    example = tuple(recipe_of(dtype, values, rng, low, high) for _ in inputs)
-    return prepare("invocation", Program("invocation", inputs, (), (), (), example), {})
+    example = [recipe_of(dtype, values, rng, low, high) for _ in inputs]
+    if kind == "ordinary" and dtype.startswith("int"):  # negative numbers, and none to divide by is zero
+        example = [Whole(rng.randrange(1 << 16), "whole", *span) for span in ((-9, 10), (1, 10), (1, 10))]
+    return prepare("invocation", Program("invocation", inputs, (), (), (), tuple(example)), {})
 
 
 def _call_in(program: Program, op: str) -> Node:

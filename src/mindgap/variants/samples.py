@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
+import importlib.util
 import io
 from collections.abc import Iterator
 from itertools import islice
@@ -53,7 +53,8 @@ def sampled_operators() -> tuple[str, ...]:
                     with contextlib.suppress(Exception):
                         overload = torch._C._jit_resolve_packet(f"aten::{name}", *args, **kwargs)
                         op = f"aten.{name}.{overload or 'default'}"
-                        if isinstance(ops.resolve(op), torch._ops.OpOverload):
+                        is_random = ops.has_tag(op, torch.Tag.nondeterministic_seeded)
+                        if isinstance(ops.resolve(op), torch._ops.OpOverload) and not is_random:
                             found[op] = None
     return tuple(sorted(found))
 

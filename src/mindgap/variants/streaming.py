@@ -161,7 +161,8 @@ class Streaming:
         assert self.plan is not None
         if portion != self.portion:
             plan = self.plan
-            self.bases = load_bases(plan.corpus, plan.directory, seed=plan.seed + portion)
+            is_needed = plan.sweep is None or "corpus" in plan.sweep.kinds
+            self.bases = load_bases(plan.corpus, plan.directory, seed=plan.seed + portion) if is_needed else []
             keep_weights(self.bases, Path(plan.weights))
             self.portion = portion
 
