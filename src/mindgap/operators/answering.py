@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mindgap.operators.declared import REFERENCE, Declaration, Has, counts, declarations
+from mindgap.operators.declared import REFERENCE, Has, counts, declarations
 from mindgap.operators.document import Answer
 from mindgap.operators.models import needs, reach
 from mindgap.operators.native import installed_version, native_operators
@@ -29,7 +29,7 @@ def declared_answer(
         own=tuple(counts(shown, reference, own_only=True)),
         any_way=tuple(counts(shown, reference, own_only=False)),
         unknown=unknown,
-        reaches=tuple(reach(models, item.platform, _lacks(item)) for item in shown if item.is_complete and not asked),
+        reaches=tuple(reach(models, item.platform, item.has) for item in shown if item.is_complete and not asked),
         models=f"{models.where} ({len(models.operators):,} models, {len(weights)} operators)",
         weights=weights,
         operators=tuple(operators),
@@ -63,7 +63,3 @@ def is_missing(answer: Answer) -> bool:
         for found in (answer.needs or {}).values()
         for need in found
     )
-
-
-def _lacks(declaration: Declaration) -> Callable[[str], bool]:
-    return lambda op: not declaration.has(op).runs

@@ -63,6 +63,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "predicted": [
             {
                 "platform": item.platform, "models": item.models, "runnable": item.runnable,
+                "perhaps": item.perhaps,
                 "blocking": dict(item.blocking),
                 "unlocking": [{"operator": u.op, "models": u.models, "blocked": u.blocked} for u in item.unlocking],
             }

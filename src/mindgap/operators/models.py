@@ -42,6 +42,8 @@ class Reach:
     platform: str
     models: int
     runnable: int
+    perhaps: int
+    """Models that need nothing it lacks, but an operator of which it has the parts of some calls only."""
     blocking: Mapping[str, int]
     """By operator that it lacks: models that need it, the most first."""
     unlocking: tuple[Unlock, ...]
@@ -59,13 +61,21 @@ def needs(operators: Collection[str], declaration: Declaration) -> list[Need]:
     return sorted(found, key=lambda need: need.has.runs)
 
 
-def reach(models: Models, platform: str, lacks: Callable[[str], bool]) -> Reach:
+def reach(models: Models, platform: str, has: Callable[[str], Has]) -> Reach:
     """Models of which a platform lacks no operator, and what blocks the others."""
-    missing = {name: frozenset(filter(lacks, ops)) for name, ops in models.operators.items()}
+    kinds = {op: has(op) for op in models.counts}
+    doubtful = {op for op, kind in kinds.items() if kind is Has.SOME}
+    missing = {
+        name: frozenset(op for op in ops if not kinds[op].runs and op not in doubtful)
+        for name, ops in models.operators.items()
+    }
     blocking = Counter(op for ops in missing.values() for op in ops)
     ranked = sorted(blocking.items(), key=lambda item: (-item[1], item[0]))
-    runnable = sum(not ops for ops in missing.values())
-    return Reach(platform, len(missing), runnable, dict(ranked), tuple(_unlocking(missing, blocking)))
+    free = [name for name, ops in missing.items() if not ops]
+    perhaps = sum(not doubtful.isdisjoint(models.operators[name]) for name in free)
+    return Reach(
+        platform, len(missing), len(free) - perhaps, perhaps, dict(ranked), tuple(_unlocking(missing, blocking))
+    )
 
 
 def _unlocking(missing: Mapping[str, frozenset[str]], blocking: Mapping[str, int]) -> list[Unlock]:

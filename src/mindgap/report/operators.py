@@ -93,11 +93,12 @@ def _needs(answer: Answer, most: int) -> Iterator[Section]:
 
 def _predicted(answer: Answer) -> Iterator[Section]:
     rows = [
-        [item.platform, f"{item.runnable:,} of {item.models:,}", f"{100 * item.runnable / max(1, item.models):.1f}%"]
+        [item.platform, f"{item.runnable:,} of {item.models:,}", f"{100 * item.runnable / max(1, item.models):.1f}%",
+         str(item.perhaps)]
         for item in answer.reaches
-    ]
+    ]  # fmt: skip
     yield f"predicted from what is declared: models of {answer.models} that could run", [
-        "platform", "models", "share",
+        "platform", "models", "share", "more, depending on their arguments",
     ], rows  # fmt: skip
     rows = [
         [item.platform, unlock.op, str(unlock.models), str(unlock.blocked)]
