@@ -87,16 +87,18 @@ def command(
         )
     names = split(on, "--on") if on is not None else []
     dtypes = split(dtype, "--dtype") if dtype is not None else ["float32", "int64"]
+    for item in dtypes:
+        if item not in DTYPES:
+            raise UsageError(f"--dtype does not know {item!r}", hint=f"one or more of {', '.join(DTYPES)}")
     refuse_mistakes(
         model=model, on=names, config=config, corpus=models, files=[baseline, *(package or ())],
         outputs=[json_file, csv_file, markdown],
     )  # fmt: skip
     from mindgap.operators.answering import declared_answer, is_missing, model_answer, with_observed
     from mindgap.operators.declared import DEFAULT
-    from mindgap.operators.document import changes, document, read_baseline, refuse_dtypes
+    from mindgap.operators.document import changes, document, read_baseline
     from mindgap.operators.universe import models_of
 
-    refuse_dtypes(dtypes, DTYPES)
     earlier = read_baseline(baseline) if baseline is not None else None
     asked = split(ops, "--ops") if ops is not None else []
     counted = models_of(models)

@@ -89,10 +89,14 @@ class Count:
     platform: str
     reference: int
     """Operators that the reference has."""
-    lacking: int
+    names: tuple[str, ...]
     """Of those, what this one lacks."""
     untraced: int = 0
     """Of those, composite operators that it is believed to have without their parts being known."""
+
+    @property
+    def lacking(self) -> int:
+        return len(self.names)
 
     @property
     def percent(self) -> float:
@@ -220,7 +224,7 @@ def counts(found: Sequence[Declaration], reference: Declaration, *, own_only: bo
         Count(
             item.platform,
             len(there),
-            sum(not _counts_as(item.operators[op], own_only) for op in there),
+            tuple(op for op in there if not _counts_as(item.operators[op], own_only)),
             sum(item.operators[op] is Has.UNTRACED for op in there),
         )
         for item in found

@@ -11,7 +11,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
-from mindgap.errors import UsageError
 from mindgap.operators.declared import Count, Declaration, Has
 from mindgap.operators.models import Need, Reach
 from mindgap.operators.observed import ORDER, Grade, Observed, Share
@@ -205,10 +204,3 @@ def _rank(evidence: str, value: str) -> int:
     if evidence == "observed":
         return ORDER[Grade(value)]
     return 2 if Has(value).runs else 1 if Has(value) is Has.SOME else 0
-
-
-def refuse_dtypes(dtypes: Sequence[str], known: Sequence[str]) -> None:
-    """Raise UsageError for a dtype that no operator is asked about in."""
-    for dtype in dtypes:
-        if dtype not in known:
-            raise UsageError(f"--dtype does not know {dtype!r}", hint=f"one or more of {', '.join(known)}")

@@ -202,6 +202,12 @@ def page(answer: Answer, command: str) -> str:
     lines = ["# Operators", "", f"{made_with(answer.versions or {})} Made by `{command}`.", ""]
     for title, columns, rows in [*sections(answer, 50), *filter(None, [matrix(answer)])]:
         lines += [f"## {cell(title)}", "", *markdown_table(columns, rows), ""]
+    for count in answer.any_way:
+        if count.names and not answer.needs and not answer.operators:
+            complete = next(item.is_complete for item in answer.declared if item.platform == count.platform)
+            if complete:
+                told = ", ".join(cell(_short(op)) for op in count.names)
+                lines += [f"## {REFERENCE} declares them and {count.platform} does not", "", f"{told}.", ""]
     lines += [f"- {cell(note)}" for note in notes(answer)]
     return "\n".join(lines).rstrip() + "\n"
 
