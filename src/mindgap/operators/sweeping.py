@@ -14,7 +14,7 @@ from mindgap.platforms.config import Config
 from mindgap.records.variant import KINDS, Sweep
 from mindgap.variants.fragments import operators
 
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 120.0
 """CPU time of one invocation on one platform: more is a hang."""
 
 
