@@ -8,14 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from mindgap.reading.files import refusing
 from mindgap.reading.limits import ITEMS, NAME
 
 DEPTH: Final = 8
 """Lists in maps in lists; a list of operators has 4."""
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parse_yaml(content: bytes, name: str, most_items: int = ITEMS) -> Any:
@@ -25,6 +22,9 @@ def parse_yaml(content: bytes, name: str, most_items: int = ITEMS) -> Any:
 
 
 def _document(content: bytes, most: int) -> Any:
+    import yaml  # not at the top: workers of a foreign interpreter do without it
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     open_: list[Any] = []
     keys: list[str | None] = []
     found: list[Any] = []
@@ -44,7 +44,7 @@ def _document(content: bytes, most: int) -> Any:
             open_[-1][keys[-1]] = value
             keys[-1] = None
 
-    for count, event in enumerate(yaml.parse(content.decode(), Loader=_LOADER)):
+    for count, event in enumerate(yaml.parse(content.decode(), Loader=loader)):
         if count > most:
             raise ValueError("it holds too many values")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
