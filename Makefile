@@ -13,7 +13,7 @@ CORPUS := .venv-corpus
 CORPUS_INSTALLED := $(CORPUS)/.installed
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-corpus lint types cases roundtrip quality fuzz chaos reference pictures charts clean
+.PHONY: demo test test-corpus lint types cases roundtrip quality fuzz chaos reference pictures charts parts clean
 
 # Exit code 1 means that differences were found: what the demo is for.
 demo: $(INSTALLED)
@@ -66,6 +66,10 @@ pictures: $(INSTALLED)
 # The charting library inside pages, as vl-convert bundles it; only after an upgrade of vl-convert.
 charts: $(INSTALLED)
 	$(BIN)/python scripts/bundle_charts.py src/mindgap/report/page/vega.js
+
+# What composite operators are made of, recorded with the installed torch.
+parts: $(INSTALLED)
+	$(BIN)/python -m mindgap.operators.parts
 
 # Real divergences and controls whose truth is known: recall, precision and blame by class.
 cases: $(INSTALLED)

@@ -17,7 +17,7 @@ from mindgap.errors import UsageError
 from mindgap.platforms import registry
 from mindgap.platforms.registry import built_in
 from mindgap.reading.files import refusing
-from mindgap.records.variant import Intent
+from mindgap.records.variant import Intent, Sweep
 
 BASELINE: Final = "eager"
 """Every other platform is compared with it; blame goes to whoever is farther from float64."""
@@ -43,6 +43,8 @@ class Plan:
     """The part of the programs that are fragments; the others are whole variants."""
     metamorphic_share: float = 0.02
     """The part of the variants that is also run with its batch permuted, cut and with other neighbours."""
+    sweep: Sweep | None = None
+    """Set for `mindgap ops`: its programs are invocations of operators instead of variants."""
 
     def is_due(self, platform: str, fingerprint: str) -> bool:
         """Whether a platform is to run a variant; a smaller sample is part of every larger one."""

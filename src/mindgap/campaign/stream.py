@@ -67,19 +67,19 @@ class MadeInWorker:
         left = [number for number in range(count) if wanted(number)]
         deaths = 0
         while left:
-            done = 0
+            done = -1
             ended: NumberedVariant | Death | BaseException | None = None
             for ended in self._made(left):
                 if not isinstance(ended, NumberedVariant):
                     break
-                done += 1
+                done = ended.number
                 yield ended
-            left = left[done:]
+            left = [number for number in left if number > done]  # some numbers of a sweep have no program
             if isinstance(ended, BaseException):
                 raise ended
             if self._pool.interrupted or not isinstance(ended, Death):
                 return
-            deaths = 1 if done else deaths + 1
+            deaths = 1 if done >= 0 else deaths + 1
             if deaths == MOST_DEATHS:
                 raise MindgapError(
                     f"variant {left[0]} cannot be made: the process that makes it ended {deaths} times",
@@ -153,4 +153,5 @@ def stream_of(plan: Plan, directory: Path, pool: Pool) -> Numbering:
     """The variants of a plan's corpus; what no seed gives is laid down in the campaign's directory."""
     weights, calls = directory / WEIGHTS, directory / QUARANTINE
     corpus, store = plan.corpus, plan.corpus_directory
-    return MadeInWorker(pool, StreamPlan(corpus, store, plan.seed, str(weights), str(calls), plan.fragments))
+    recipe = StreamPlan(corpus, store, plan.seed, str(weights), str(calls), plan.fragments, plan.sweep)
+    return MadeInWorker(pool, recipe)

@@ -263,3 +263,17 @@ def lowering(
 
     Each program runs twice on each platform: do both ways give the same bits, and what do they cost?
     """
+
+
+@_bench
+def ops(
+    on: Annotated[
+        list[str] | None, typer.Option(help="Platforms. Default: onnxruntime, openvino, eager@scalar.")
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="How long the sweep may take.", min=0.1)] = 20.0,
+    seed: Seed = 0,
+) -> None:
+    """Measure `mindgap ops`: the declared part, and invocations per second.
+
+    A sweep of every operator at float32 on all platforms at once.
+    """

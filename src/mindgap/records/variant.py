@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
+
+KINDS: Final = ("ordinary", "special", "corpus", "edge", "special", "invalid", "samples")
+"""Where the arguments of an invocation come from: numbers between bounds, exceptional values (two draws), a
+call of a real model, lengths and layouts that vector code treats specially, arguments that eager refuses, torch's own
+samples (OpInfo)."""
 
 
 class Intent(Enum):
@@ -41,3 +47,23 @@ class Provenance:
     """Shares of invalid and of equivalent variants, which the seed's choice depends on."""
     is_fragment: bool = False
     """Whether it is a fragment: `focus` then holds the operator, the dtype and the class of values it was made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Which invocations: every kind of every operator in every dtype, numbered."""
+
+    operators: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    kinds: tuple[str, ...] = KINDS
+    """A kind that stands here twice is drawn twice."""
+
+    @property
+    def count(self) -> int:
+        return len(self.operators) * len(self.dtypes) * len(self.kinds)
+
+    def asked(self, number: int) -> tuple[str, str, str]:
+        """Operator, dtype and kind: all operators come once before any comes again."""
+        rest, place = divmod(number, len(self.operators))
+        kind, dtype = divmod(rest, len(self.dtypes))
+        return self.operators[place], self.dtypes[dtype], self.kinds[kind]

@@ -16,10 +16,11 @@ from mindgap.program.codec import encode
 from mindgap.program.fingerprint import fingerprint
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import byte_view
-from mindgap.records.variant import Provenance
+from mindgap.records.variant import Provenance, Sweep
 from mindgap.variants.base import AT_ONCE, Base, base_files, load_bases
 from mindgap.variants.coverage import contexts_of
 from mindgap.variants.fragments import Fragmenting
+from mindgap.variants.invocations import Invoking
 from mindgap.variants.quarantine import Quarantine
 from mindgap.variants.rules import RuleTable
 from mindgap.variants.synthesis import Synthesis, Variant
@@ -44,6 +45,8 @@ class StreamPlan:
     """The file of calls that ended a worker and are not made again."""
     fragments: float = 0.0
     """The part of the numbers that are fragments, spread evenly."""
+    sweep: Sweep | None = None
+    """With it the numbers are invocations of operators, and those that cannot be made are left out."""
 
     def fragments_before(self, number: int) -> int:
         """How many of the first numbers are fragments."""
@@ -116,7 +119,7 @@ class Streaming:
         if plan != self.plan:
             self.plan, self.portion = plan, -1
             self.rules = RuleTable(Quarantine(Path(plan.quarantine)))
-            self.length = PORTION if count > AT_ONCE else sys.maxsize
+            self.length = PORTION if count > AT_ONCE and plan.sweep is None else sys.maxsize
             self._load(0)
         return count
 
@@ -131,9 +134,17 @@ class Streaming:
         plan = self.plan
         assert plan is not None
         seed = plan.seed if self.length == sys.maxsize else plan.seed * 1_000_003 + self.portion
+        said = time.monotonic()
+        if plan.sweep is not None:
+            invoking = Invoking(plan.sweep, self.bases, plan.seed, self.rules)
+            for number in wanted:
+                made = invoking.make(number)
+                if made is not None or time.monotonic() - said >= ALIVE_S:
+                    yield described(made, number) if made is not None else MadeVariant()
+                    said = time.monotonic()
+            return
         fragments = Fragmenting(self.bases, seed, self.rules)
         whole = enumerate(Synthesis(self.bases, seed, rules=self.rules), start=first - plan.fragments_before(first))
-        said = time.monotonic()
         for number in wanted:
             if plan.is_fragment(number):
                 yield described(fragments.make(plan.fragments_before(number)), number)
@@ -150,7 +161,8 @@ class Streaming:
         assert self.plan is not None
         if portion != self.portion:
             plan = self.plan
-            self.bases = load_bases(plan.corpus, plan.directory, seed=plan.seed + portion)
+            is_needed = plan.sweep is None or "corpus" in plan.sweep.kinds
+            self.bases = load_bases(plan.corpus, plan.directory, seed=plan.seed + portion) if is_needed else []
             keep_weights(self.bases, Path(plan.weights))
             self.portion = portion
 

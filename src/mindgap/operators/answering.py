@@ -1,0 +1,65 @@
+"""The answers of `mindgap ops`: open this first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mindgap.operators.declared import REFERENCE, Has, counts, declarations
+from mindgap.operators.document import Answer
+from mindgap.operators.models import needs, reach
+from mindgap.operators.native import installed_version, native_operators
+from mindgap.operators.observed import Observed, read_sweep, shares
+from mindgap.operators.proving import proofs
+from mindgap.operators.universe import Models, chosen
+
+
+def declared_answer(
+    platforms: Sequence[str], models: Models, packages: Sequence[Path] = (), asked: Sequence[str] = ()
+) -> Answer:
+    """What platforms declare, next to the reference, and which real models that would let run. Nothing is executed."""
+    found, unknown = declarations([*platforms, REFERENCE], packages)
+    reference = next(item for item in found if item.platform == REFERENCE)
+    shown = [item for item in found if item.platform in platforms]
+    weights = models.counts
+    operators = chosen(asked, list(native_operators())) if asked else []
+    return Answer(
+        declared=tuple(shown),
+        own=tuple(counts(shown, reference, own_only=True)),
+        any_way=tuple(counts(shown, reference, own_only=False)),
+        unknown=unknown,
+        reaches=tuple(reach(models, item.platform, item.has) for item in shown if item.is_complete and not asked),
+        models=f"{models.where} ({len(models.operators):,} models, {len(weights)} operators)",
+        weights=weights,
+        operators=tuple(operators),
+        versions={name: version for name in ("torch",) if (version := installed_version(name))},
+    )
+
+
+def model_answer(answer: Answer, model: str, operators: Collection[str]) -> Answer:
+    """Only what one model needs: what would be missing on each platform, and what could replace it."""
+    found = {item.platform: needs(operators, item) for item in answer.declared}
+    return replace(answer, model=model, needs=found, reaches=(), operators=tuple(sorted(operators)))
+
+
+def with_observed(answer: Answer, directory: Path) -> Answer:
+    """The same with what ran in a sweep, beside what is declared."""
+    found: Observed = read_sweep(directory)
+    versions = {**(answer.versions or {}), **found.versions}
+    return replace(
+        answer,
+        observed=found,
+        shares=tuple(shares(found, answer.weights or {})),
+        proofs=tuple(proofs(directory)),
+        versions=versions,
+    )
+
+
+def is_missing(answer: Answer) -> bool:
+    """Whether a platform lacks an operator of the model and nothing could replace it."""
+    return any(
+        not need.has.runs and need.has is not Has.UNKNOWN and not need.replacement
+        for found in (answer.needs or {}).values()
+        for need in found
+    )

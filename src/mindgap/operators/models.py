@@ -1,0 +1,91 @@
+"""Which real models a platform could run by what it declares, and what would unlock more. Predicted, never observed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mindgap.operators.declared import Declaration, Has, replacement
+from mindgap.operators.universe import Models
+
+MOST_UNLOCKING: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One operator that a model needs, on one platform."""
+
+    op: str
+    has: Has
+    replacement: tuple[str, ...] = ()
+    """What torch could make it of there."""
+    missing_parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unlock:
+    """An operator that would let more models run, given those before it in the list."""
+
+    op: str
+    models: int
+    """More models that run with it."""
+    blocked: int
+    """Models that need it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How many real models a platform can run by what it declares."""
+
+    platform: str
+    models: int
+    runnable: int
+    perhaps: int
+    """Models that need nothing it lacks, but an operator of which it has the parts of some calls only."""
+    blocking: Mapping[str, int]
+    """By operator that it lacks: models that need it, the most first."""
+    unlocking: tuple[Unlock, ...]
+    """The operators that would unlock most models, one after the other."""
+
+
+def needs(operators: Collection[str], declaration: Declaration) -> list[Need]:
+    """What a model needs of a platform; what is missing first."""
+    found = []
+    for op in sorted(operators):
+        has = declaration.has(op)
+        found.append(
+            Need(op, has, replacement(op, declaration) if not has.runs else (), declaration.missing_parts.get(op, ()))
+        )
+    return sorted(found, key=lambda need: need.has.runs)
+
+
+def reach(models: Models, platform: str, has: Callable[[str], Has]) -> Reach:
+    """Models of which a platform lacks no operator, and what blocks the others."""
+    kinds = {op: has(op) for op in models.counts}
+    doubtful = {op for op, kind in kinds.items() if kind is Has.SOME}
+    missing = {
+        name: frozenset(op for op in ops if not kinds[op].runs and op not in doubtful)
+        for name, ops in models.operators.items()
+    }
+    blocking = Counter(op for ops in missing.values() for op in ops)
+    ranked = sorted(blocking.items(), key=lambda item: (-item[1], item[0]))
+    free = [name for name, ops in missing.items() if not ops]
+    perhaps = sum(not doubtful.isdisjoint(models.operators[name]) for name in free)
+    return Reach(
+        platform, len(missing), len(free) - perhaps, perhaps, dict(ranked), tuple(_unlocking(missing, blocking))
+    )
+
+
+def _unlocking(missing: Mapping[str, frozenset[str]], blocking: Mapping[str, int]) -> list[Unlock]:
+    """One operator after the other, each time the one that lets most further models run."""
+    left = [ops for ops in missing.values() if ops]
+    found: list[Unlock] = []
+    while left and len(found) < MOST_UNLOCKING:
+        alone = Counter(next(iter(ops)) for ops in left if len(ops) == 1)
+        candidates = {op for ops in left for op in ops}
+        best = min(candidates, key=lambda op: (-alone[op], -blocking[op], op))
+        found.append(Unlock(best, alone[best], blocking[best]))
+        left = [rest for ops in left if (rest := ops - {best})]
+    return found

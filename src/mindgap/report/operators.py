@@ -1,0 +1,216 @@
+"""Operators on platforms in words and tables; pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mindgap.operators.declared import REFERENCE, Has
+from mindgap.operators.document import Answer, Change
+from mindgap.operators.observed import Grade, blocking
+from mindgap.report.markdown import cell, made_with, markdown_table
+
+Section = tuple[str, list[str], list[list[str]]]
+"""Title, titles of columns, rows."""
+MOST_ROWS: Final = 20
+SHORT: Final = {
+    Grade.AGREES: "=", Grade.ROUNDING: "~", Grade.HAZARD: "hazard", Grade.NOT_EXERCISED: "-",
+}  # fmt: skip
+
+
+def sections(answer: Answer, most: int = MOST_ROWS) -> Iterator[Section]:
+    """The tables of an answer: declared, predicted, observed, each under a title that says which."""
+    if answer.declared and not answer.needs:
+        yield _declared(answer)
+    if answer.needs:
+        yield from _needs(answer, most)
+    if answer.operators and answer.declared and not answer.needs:
+        yield _by_name(answer)
+    if answer.reaches:
+        yield from _predicted(answer)
+    if answer.observed is not None:
+        yield from _observed(answer, most)
+    if answer.proofs:
+        yield _scripts(answer)
+
+
+def _declared(answer: Answer) -> Section:
+    own = {count.platform: count for count in answer.own}
+    any_way = {count.platform: count for count in answer.any_way}
+    rows = []
+    for item in answer.declared:
+        kinds = list(item.operators.values())
+        mine, all_ = own.get(item.platform), any_way.get(item.platform)
+        rows.append([
+            item.platform,
+            f"{sum(has is Has.KERNEL for has in kinds):,}",
+            _fewer(mine.lacking, mine.percent, item.is_complete) if mine else "",
+            _fewer(all_.lacking, all_.percent, item.is_complete) if all_ else "",
+            str(all_.untraced) if all_ else "",
+            item.source + (f" ({item.note})" if item.note else ""),
+        ])  # fmt: skip
+    count = answer.own[0].reference if answer.own else 0
+    total = answer.any_way[0].reference if answer.any_way else 0
+    title = (
+        f"declared (nothing ran): public operators next to {REFERENCE}, which has {count} kernels of its own and "
+        f"{total} operators in any way"
+    )
+    columns = ["platform", "kernels", "fewer kernels", "fewer operators", "parts not known", "read from"]
+    return title, columns, rows
+
+
+def _fewer(lacking: int, percent: float, is_complete: bool) -> str:
+    return f"{lacking} ({percent:.1f}%)" if is_complete else "list incomplete"
+
+
+def _by_name(answer: Answer) -> Section:
+    weights = answer.weights or {}
+    rows = [[op, str(weights.get(op, 0)), *(item.has(op).value for item in answer.declared)] for op in answer.operators]
+    return "declared, operator by operator", ["operator", "models", *(i.platform for i in answer.declared)], rows
+
+
+def _needs(answer: Answer, most: int) -> Iterator[Section]:
+    rows = []
+    for platform, needs in (answer.needs or {}).items():
+        missing = [need for need in needs if not need.has.runs]
+        replaced = sum(bool(need.replacement) for need in missing)
+        word = "yes" if not missing else "with decompositions" if replaced == len(missing) else "no"
+        if any(need.has is Has.UNKNOWN for need in missing):
+            word = "not known"
+        rows.append([platform, str(len(needs)), str(len(missing)), str(replaced), word])
+    title = f"{answer.model}: declared (nothing ran), predicted from what packages register"
+    yield title, ["platform", "operators", "missing", "replaceable", "could run"], rows
+    rows = []
+    for platform, needs in (answer.needs or {}).items():
+        for need in [need for need in needs if not need.has.runs][:most]:
+            instead = ", ".join(_short(part) for part in need.replacement[:6])
+            parts = ", ".join(_short(part) for part in need.missing_parts)
+            why = f"{need.has.value}: {parts}" if parts else need.has.value
+            rows.append([platform, need.op, why, instead or "nothing that torch knows"])
+    if rows:
+        yield "what is missing", ["platform", "operator", "declared", "torch can make it of"], rows
+
+
+def _predicted(answer: Answer) -> Iterator[Section]:
+    rows = [
+        [item.platform, f"{item.runnable:,} of {item.models:,}", f"{100 * item.runnable / max(1, item.models):.1f}%",
+         str(item.perhaps)]
+        for item in answer.reaches
+    ]  # fmt: skip
+    yield f"predicted from what is declared: models of {answer.models} that could run", [
+        "platform", "models", "share", "more, depending on their arguments",
+    ], rows  # fmt: skip
+    rows = [
+        [item.platform, unlock.op, str(unlock.models), str(unlock.blocked)]
+        for item in answer.reaches
+        for unlock in item.unlocking
+    ]
+    if rows:
+        columns = ["platform", "operator", "models it unlocks", "models that need it"]
+        yield "predicted: operators that would unlock most models, one after the other", columns, rows
+
+
+def _observed(answer: Answer, most: int) -> Iterator[Section]:
+    found = answer.observed
+    assert found is not None
+    rows = [
+        [share.platform, share.dtype, str(share.exercised), str(share.supported), f"{share.fewer_percent:.1f}%",
+         f"{share.weighted_percent:.1f}%" if share.needed else "",
+         ", ".join(f"{count} {grade}" for grade, count in sorted(share.grades.items(), key=lambda i: -i[1]))]
+        for share in answer.shares
+    ]  # fmt: skip
+    columns = [
+        "platform",
+        "dtype",
+        "exercised",
+        "supported",
+        "fewer than eager",
+        "weighted by models",
+        "operators by grade",
+    ]
+    yield f"observed here: {found.programs:,} invocations, started {found.started}", columns, rows
+    rows = []
+    for platform in found.platforms:
+        for op, grade, models in blocking(found, platform, answer.weights or {})[:most]:
+            bad = [d for d in found.sweep.dtypes if not found.cell(platform, op, d).grade.is_supported]
+            dtypes = [d for d in bad if found.cell(platform, op, d).grade is not Grade.NOT_EXERCISED]
+            cells = [found.cell(platform, op, d) for d in dtypes]
+            told = next((c.message for c in cells if c.grade is grade), "")
+            rows.append([platform, op, f"{models} models", grade.value, " ".join(dtypes), told[:100]])
+    if rows:
+        columns = ["platform", "operator", "needed by", "worst", "dtypes", "what was said"]
+        yield "observed: what blocks most real models first", columns, rows
+
+
+def _scripts(answer: Answer) -> Section:
+    rows = [
+        [
+            p.platform,
+            p.operator,
+            p.dtype,
+            "yes" if p.reproduces else "no",
+            p.script,
+            p.said.splitlines()[-1][:120] if p.said else "",
+        ]
+        for p in answer.proofs
+    ]
+    again = sum(proof.reproduces for proof in answer.proofs)
+    title = f"scripts for what is wrong or crashes: {again} of {len(rows)} showed it again in a fresh process"
+    return title, ["platform", "operator", "dtype", "again", "script", "what it printed last"], rows
+
+
+def matrix(answer: Answer) -> Section | None:
+    """Every operator in every dtype on every platform that ran."""
+    found = answer.observed
+    if found is None:
+        return None
+    pairs = [(platform, dtype) for platform in found.platforms for dtype in found.sweep.dtypes]
+    rows = []
+    for op in found.sweep.operators:
+        if answer.operators and op not in answer.operators:
+            continue
+        grades = [found.cell(platform, op, dtype).grade for platform, dtype in pairs]
+        if any(grade is not Grade.NOT_EXERCISED for grade in grades):
+            models = str((answer.weights or {}).get(op, 0))
+            rows.append([op, models, *(SHORT.get(grade, grade.value) for grade in grades)])
+    columns = ["operator", "models", *(f"{platform} {dtype}" for platform, dtype in pairs)]
+    return "observed, operator by operator (= same bits, ~ rounding, - not exercised)", columns, rows
+
+
+def notes(answer: Answer) -> list[str]:
+    """What a reader must know about the tables."""
+    lines = [
+        f"{item.platform} declares no {', '.join(lacking)} (types in torch's generator of its kernels)"
+        for item in answer.declared
+        if item.dtypes and (lacking := [name for name in ("float64", "float32", "float16") if name not in item.dtypes])
+    ]
+    lines += [f"nothing is declared of {name}: {reason}" for name, reason in (answer.unknown or {}).items()]
+    if answer.weights is not None and answer.models:
+        lines.append(f"models are those of {answer.models}")
+    return lines
+
+
+def change_rows(found: Sequence[Change]) -> list[list[str]]:
+    return [
+        ["worse" if c.is_worse else "changed", c.evidence, c.platform, c.operator, c.dtype, c.before, c.now]
+        for c in found
+    ]
+
+
+def page(answer: Answer, command: str) -> str:
+    """The whole answer as Markdown, the matrix included."""
+    lines = ["# Operators", "", f"{made_with(answer.versions or {})} Made by `{command}`.", ""]
+    for title, columns, rows in [*sections(answer, 50), *filter(None, [matrix(answer)])]:
+        lines += [f"## {cell(title)}", "", *markdown_table(columns, rows), ""]
+    for count in answer.any_way:
+        if count.names and not answer.needs and not answer.operators:
+            complete = next(item.is_complete for item in answer.declared if item.platform == count.platform)
+            if complete:
+                told = ", ".join(cell(_short(op)) for op in count.names)
+                lines += [f"## {REFERENCE} declares them and {count.platform} does not", "", f"{told}.", ""]
+    lines += [f"- {cell(note)}" for note in notes(answer)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _short(op: str) -> str:
+    return op.removeprefix("aten.").removesuffix(".default")

@@ -1,0 +1,310 @@
+"""Invocations: one call of one operator in one dtype, with nothing else in the program that a platform could refuse.
+
+`mindgap ops` asks for them by operator, dtype and kind. Arguments that a fragment would compute (a mask, a sorted
+table) are inputs here, so a refusal is about the operator that was asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, Final
+
+import torch
+
+from mindgap.errors import MindgapError
+from mindgap.program import ops
+from mindgap.program.graph import (
+    Argument,
+    Constant,
+    Input,
+    Node,
+    NodeMeta,
+    Program,
+    Ref,
+    changed_leaves,
+    digest,
+    leaves,
+    references,
+)
+from mindgap.program.inputs import copy_of
+from mindgap.program.interpret import Executable
+from mindgap.program.made import Recipe, Whole, held, recreate
+from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta
+from mindgap.records.variant import Intent, Provenance, Sweep
+from mindgap.variants.base import Base, prepare
+from mindgap.variants.draft import Draft
+from mindgap.variants.fill import emit
+from mindgap.variants.fragments import Places, every_result, places
+from mindgap.variants.order import END
+from mindgap.variants.rules import Refused, RuleTable, one_thread
+from mindgap.variants.samples import sample_calls
+from mindgap.variants.special import ORDINARY, classes_of, recipe_of
+from mindgap.variants.synthesis import SHARED_RULES, Variant
+from mindgap.variants.values import contiguous_stride
+
+_PLAIN_SHAPES: Final = ((2, 3, 4), (2, 4, 5, 5), (4, 4), (6,), (1, 2, 4, 4, 4), (3, 8))
+_EDGE_SHAPES: Final = ((17,), (1,), (0,), (2, 17), (), (0, 3), (3, 1, 5), (1, 3, 7, 7), (33,))
+_TRIES: Final = 4
+"""Draws of the other arguments per shape."""
+
+
+class Invoking:
+    """The numbered invocations of a sweep; each is made on its own."""
+
+    def __init__(self, sweep: Sweep, bases: Sequence[Base], seed: int, rules: RuleTable = SHARED_RULES) -> None:
+        self._sweep = sweep
+        self._seed = seed
+        self._rules = rules
+        self._places: dict[str, Places] = {}
+        self._calls: dict[str, list[tuple[Base, Node]]] = {}
+        for base in sorted(bases, key=lambda base: base.fingerprint):
+            for node in base.program.nodes:
+                self._calls.setdefault(node.op, []).append((base, node))
+
+    def make(self, number: int) -> Variant | None:
+        """The invocation with this number; None where the operator has none of that kind in that dtype."""
+        op, dtype, kind = self._sweep.asked(number)
+        rng = Random(f"{self._seed} invocation {op} {dtype} {kind} {number}")
+        with warnings.catch_warnings(), torch.no_grad(), one_thread():
+            warnings.simplefilter("ignore")
+            try:
+                return self._made(op, dtype, kind, rng, number)
+            except (Refused, MindgapError):
+                return None
+
+    def _made(self, op: str, dtype: str, kind: str, rng: Random, number: int) -> Variant:
+        name, base = op, None
+        values, refusal = ORDINARY, ""
+        if kind == "corpus":
+            program, base = self._of_corpus(op, dtype, rng)
+        elif kind == "samples":
+            program = _of_samples(op, dtype, rng)
+        else:
+            values = rng.choice(classes_of(dtype)[1:] or (ORDINARY,)) if kind == "special" else ORDINARY
+            program, refusal = _applied(op, dtype, kind, values, rng, self._rules)
+        if _main_dtype(program) != dtype:
+            raise Refused("the operator takes another dtype")
+        program = replace(every_result(program), name=f"{name}/{dtype}/{kind}-{number}")
+        told = f"call {op} on {dtype} ({kind})" + (f"; eager refuses it: {refusal}" if refusal else "")
+        provenance = Provenance(
+            base.fingerprint if base else "",
+            base.name if base else "",
+            number,
+            Intent.INVALID if refusal else Intent.VALID,
+            (told,),
+            (f"invoke-{kind}",),
+            values,
+            focus=(op, dtype, kind),
+            is_fragment=True,
+        )
+        return Variant(program, provenance)
+
+    def _of_corpus(self, op: str, dtype: str, rng: Random) -> tuple[Program, Base]:
+        """A call of a real model on what arrives there, floating tensors in the dtype that was asked for."""
+        found = self._calls.get(op, [])
+        for base, node in rng.sample(found, min(len(found), 2 * _TRIES)):
+            given = self._of(base)
+            known = {c.id: c for c in base.program.constants}
+            tensors: dict[int, torch.Tensor] = {}
+            for identity in references(node):
+                constant = known.get(identity)
+                tensor = given.constants.get(constant.digest) if constant else given.tensors.get(identity)
+                if tensor is None:
+                    break
+                floats = tensor.is_floating_point() and DTYPES[dtype].is_floating_point
+                tensors[identity] = tensor.to(DTYPES[dtype]) if floats else tensor
+            else:
+                constants = frozenset(known) & set(tensors)
+                return _program_of(node.op, node.args, node.kwargs, tensors, {}, constants), base
+        raise Refused("no model of the corpus calls it with small tensors")
+
+    def _of(self, base: Base) -> Places:
+        if base.fingerprint not in self._places:
+            self._places[base.fingerprint] = places(base)
+        return self._places[base.fingerprint]
+
+
+def _applied(op: str, dtype: str, kind: str, values: str, rng: Random, rules: RuleTable) -> tuple[Program, str]:
+    """The operator on made tensors; why eager refuses it where that is what was asked for."""
+    shapes = list(_EDGE_SHAPES if kind == "edge" else _PLAIN_SHAPES)
+    if kind in ("edge", "special"):
+        rng.shuffle(shapes)
+    reason = "no shape fits"
+    for shape in [s for s in shapes for _ in range(_TRIES)]:
+        draft = Draft(_tensors(shape, dtype, values, kind, rng), rules, rng)
+        draft.allow_poison = True
+        try:
+            emit(draft, END, op, [Ref(number) for number in range(3)])
+            program = draft.build("invocation")
+            node = _call_in(program, op)
+            if kind != "invalid":
+                return _alone(program, node), ""
+            for changed in _edits(draft, node, rng):
+                with_refusal = _refused(draft, changed)
+                if with_refusal:
+                    return _alone(draft.build("invocation"), changed), with_refusal  # with what the edit made
+            reason = "no edit of its arguments is refused"
+        except Refused as refusal:
+            reason = str(refusal)
+    raise Refused(reason)
+
+
+def _tensors(shape: tuple[int, ...], dtype: str, values: str, kind: str, rng: Random) -> Base:
+    stride = contiguous_stride(shape)
+    if kind == "edge" and len(shape) > 1 and rng.random() < 0.5:  # transposed
+        turned = contiguous_stride((*shape[:-2], shape[-1], shape[-2]))
+        stride = (*turned[:-2], turned[-1], turned[-2])
+    low, high = rng.choice(((-1.0, 1.0), (-4.0, 4.0), (0.01, 1.0)))
+    inputs = tuple(Input(number, f"x{number}", TensorMeta(shape, dtype, stride)) for number in range(3))
+    example = [recipe_of(dtype, values, rng, low, high) for _ in inputs]
+    if kind == "ordinary" and dtype.startswith("int"):  # negative numbers, and none to divide by is zero
+        example = [Whole(rng.randrange(1 << 16), "whole", *span) for span in ((-9, 10), (1, 10), (1, 10))]
+    return prepare("invocation", Program("invocation", inputs, (), (), (), tuple(example)), {})
+
+
+def _call_in(program: Program, op: str) -> Node:
+    return next(node for node in reversed(program.nodes) if node.op == op)
+
+
+def _edits(draft: Draft, node: Node, rng: Random) -> Iterator[Node]:
+    """The call with one argument changed to what it must not be: a dimension, a size, an index out of range."""
+    for place, argument in enumerate(node.args):
+        others: list[Argument] = []
+        if type(argument) is int:
+            others = [rng.choice((99, -99))]
+        elif isinstance(argument, list | tuple) and argument and all(type(item) is int for item in argument):
+            others = [[*argument[:-1], rng.choice((99, -99))]]
+        elif type(argument) is Ref and place:
+            found = draft.tensor(argument)
+            if found.meta.dtype == "int64" and found.rank:
+                others = [draft.constant(Whole(0, "index", 99, 100), found.shape, "int64")]
+            elif found.rank and found.is_float:
+                others = [draft.constant(Whole(0, "extra", 0, 2), (7, *found.shape[1:], 11), found.meta.dtype)]
+        for other in others:
+            yield replace(node, args=(*node.args[:place], other, *node.args[place + 1 :]))
+
+
+def _refused(draft: Draft, node: Node) -> str:
+    """Why eager refuses a call, as far as its rules tell; empty when it takes it."""
+    try:
+        draft.rules.sketched(node.op, node.args, node.kwargs, draft.known)  # also whether it checks its arguments
+    except Refused as refusal:
+        return "" if "does not check" in str(refusal) or "no shape rule" in str(refusal) else str(refusal)
+    try:
+        draft.rules.evaluate(node.op, node.args, node.kwargs, draft.known)
+    except Refused as refusal:
+        return str(refusal)
+    return ""
+
+
+def _alone(program: Program, node: Node) -> Program:
+    """The call without what made its arguments: they are inputs, in the values that arrive there."""
+    constants = {c.digest: recreate(c.made, c.meta) for c in program.constants if c.made is not None}
+    inputs = [recreate(recipe, item.meta) for recipe, item in zip(program.example, program.inputs)]
+    tensors = {item.id: tensor for item, tensor in zip(program.inputs, inputs)}
+    tensors |= {c.id: constants[c.digest] for c in program.constants if c.digest in constants}
+    recipes: dict[int, Recipe] = {item.id: recipe for item, recipe in zip(program.inputs, program.example)}
+    recipes |= {c.id: c.made for c in program.constants if c.made is not None}
+
+    def note(before: Node, result: Any) -> Any:
+        if isinstance(result, torch.Tensor):
+            tensors[before.id] = result
+        return result
+
+    before = tuple(n for n in program.nodes if n.id < node.id)
+    if before:
+        Executable(replace(program, nodes=before, outputs=()), constants).run(inputs, note)
+    weights = frozenset(c.id for c in program.constants)
+    return _program_of(node.op, node.args, node.kwargs, tensors, recipes, weights, node.meta)
+
+
+def _of_samples(op: str, dtype: str, rng: Random) -> Program:
+    """One of torch's own samples; weights are inputs, as samples do not say which they are."""
+    calls = sample_calls(op, dtype)
+    if not calls:
+        raise Refused("torch has no sample of it")
+    args, kwargs = rng.choice(calls)
+    tensors: dict[int, torch.Tensor] = {}
+
+    def refer(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        same = next((identity for identity, tensor in tensors.items() if tensor is leaf), len(tensors))
+        tensors[same] = leaf
+        return Ref(same)
+
+    node = changed_leaves(Node(0, op, args, kwargs), refer)
+    return _program_of(op, node.args, node.kwargs, tensors, {}, frozenset())
+
+
+def _program_of(
+    op: str,
+    args: Sequence[Argument],
+    kwargs: Mapping[str, Argument],
+    tensors: Mapping[int, torch.Tensor],
+    recipes: Mapping[int, Recipe],
+    weights: frozenset[int],
+    meta: NodeMeta = None,
+) -> Program:
+    """One call on these tensors, which are named by the references in its arguments."""
+    node = Node(0, op, tuple(args), dict(kwargs))
+    used = dict.fromkeys(references(node))
+    numbers = {old: new for new, old in enumerate(used)}
+    inputs: list[Input] = []
+    example: list[Recipe] = []
+    constants: list[Constant] = []
+    for old, new in numbers.items():
+        tensor = tensors[old]
+        if tensor.layout is not torch.strided or tensor.dtype not in DTYPE_NAMES:
+            raise Refused("an argument is not a plain tensor")
+        recipe = recipes.get(old) or held(tensor)
+        if recipe is None:
+            raise Refused("an argument is too large")
+        described = TensorMeta.of(tensor)
+        if old in weights:
+            constants.append(Constant(new, f"w{new}", described, digest(tensor), recipe))
+        else:
+            inputs.append(Input(new, f"x{new}", described))
+            example.append(recipe)
+    call = replace(
+        changed_leaves(node, lambda leaf: Ref(numbers[int(leaf)]) if type(leaf) is Ref else leaf), id=len(numbers)
+    )
+    call = replace(call, meta=meta if meta is not None else _result(node, tensors))
+    return Program("invocation", tuple(inputs), tuple(constants), (call,), (Ref(call.id),), tuple(example))
+
+
+def _result(node: Node, tensors: Mapping[int, torch.Tensor]) -> NodeMeta:
+    """What eager gives; Refused when it refuses the call."""
+    copies = {identity: copy_of(tensor) for identity, tensor in tensors.items()}
+    call = changed_leaves(node, lambda leaf: copies[int(leaf)] if type(leaf) is Ref else leaf)
+    try:
+        return _meta(ops.resolve(node.op)(*call.args, **call.kwargs))
+    except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
+        raise Refused(str(error)[:160]) from error
+
+
+def _meta(result: Any) -> NodeMeta:
+    if isinstance(result, torch.Tensor):
+        if result.layout is not torch.strided or result.dtype not in DTYPE_NAMES:
+            raise Refused("its result is not a plain tensor")
+        return TensorMeta.of(result)
+    if isinstance(result, list | tuple):
+        return tuple(_meta(item) for item in result)
+    raise Refused("its result is not a tensor")
+
+
+def _main_dtype(program: Program) -> str:
+    """The dtype of the first tensor that the call reads."""
+    metas = {item.id: item.meta for item in program.given()}
+    read = [leaf for _, leaf in leaves(program.nodes[0].args) if type(leaf) is Ref]
+    return metas[int(read[0])].dtype if read else ""
+
+
+@functools.cache
+def roles(op: str) -> tuple[str, ...]:
+    """The tensor arguments of an operator by name, where their dtype may differ from that of the first one."""
+    return tuple(a.name for a in ops.arguments_of(op) if "Tensor" in str(a.type))

@@ -1,0 +1,163 @@
+"""What packages register: read from real lists, followed through delegates and composites, refused when hostile."""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mindgap.errors import CorruptFile, MindgapError, UsageError
+from mindgap.operators.declared import REFERENCE, Has, counts, declarations, replacement
+from mindgap.operators.native import native_operators, parse_native
+from mindgap.operators.packages import read_package
+from mindgap.operators.parts import recorded
+from mindgap.reading.yaml import DEPTH, parse_yaml
+
+PLUGIN = b"""
+backend: NPU
+cpp_namespace: at_npu::native
+supported:
+  - add.out
+  - func: relu
+    op_api: True
+custom:
+  - func: npu_rotary(Tensor self) -> Tensor
+"""
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    return make_wheel(tmp_path / "torch_npu-9.9.0-cp311-none-any.whl", PLUGIN)
+
+
+def make_wheel(path: Path, content: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("torch_npu/__init__.py", "raise SystemExit('it was imported')")
+        file.writestr("torch_npu/csrc/aten/npu_native_functions.yaml", content)
+    return path
+
+
+def test_torch_lists_every_operator_that_the_issue_counted() -> None:
+    found = native_operators()
+    assert len(found) > 2500
+    kernels = {key: sum(key in item.kernels for item in found.values()) for key in ("CUDA", "CPU", "MPS")}
+    assert kernels["CUDA"] > kernels["CPU"] > kernels["MPS"] > 400
+
+
+def test_a_structured_operator_has_the_kernels_of_its_delegate() -> None:
+    add = native_operators()["aten.add.Tensor"]
+    assert add.delegate == "aten.add.out" and {"CUDA", "CPU", "MPS"} <= add.kernels
+
+
+def test_the_study_headline_is_reproduced() -> None:
+    """Two vendors' platforms have fewer operators than NVIDIA's; who they are is in docs/operators.md."""
+    found, _ = declarations([REFERENCE, "eager:mps", "eager"])
+    own = {count.platform: count for count in counts(found, found[0], own_only=True)}
+    any_way = {count.platform: count for count in counts(found, found[0], own_only=False)}
+    assert own[REFERENCE].lacking == 0 and 8 < own["eager:mps"].percent < 20
+    assert any_way["eager:mps"].percent < own["eager:mps"].percent
+    assert own["eager"].percent < own["eager:mps"].percent
+
+
+def test_composite_operators_count_where_their_parts_are(wheel: Path) -> None:
+    """NPU here has add and relu only: an operator of add alone runs, one that needs a matrix product does not."""
+    (npu,), _ = declarations(["eager:npu"], [wheel])
+    assert npu.has("aten.add.Tensor") is Has.KERNEL  # through add.out
+    assert npu.has("aten.relu.default") is Has.KERNEL
+    assert npu.has("aten.linear.default") is Has.MISSING
+    assert any("mm" in part for part in npu.missing_parts["aten.linear.default"])
+    (cuda,), _ = declarations([REFERENCE])
+    assert cuda.has("aten.linear.default") is Has.PARTS
+
+
+def test_every_recorded_part_is_an_operator_of_torch() -> None:
+    parts = recorded()
+    assert len(parts.implicit) > 150
+    known = native_operators()
+    named = {part for ways in parts.implicit.values() for way in ways for part in way if part.startswith("aten.")}
+    assert named <= known.keys()
+
+
+def test_mps_declares_no_float64() -> None:
+    (mps,), _ = declarations(["eager:mps"])
+    assert "float64" not in mps.dtypes and {"float32", "float16", "bfloat16", "int64"} <= set(mps.dtypes)
+
+
+def test_a_replacement_is_made_of_what_the_platform_has() -> None:
+    (cuda,), _ = declarations([REFERENCE])
+    found = replacement("aten.hardswish.default", cuda)
+    assert found and all(cuda.has(part).runs for part in found)
+
+
+def test_a_list_that_is_known_to_be_incomplete_proves_nothing_missing() -> None:
+    (xpu,), _ = declarations(["eager:xpu"])
+    assert not xpu.is_complete and Has.MISSING not in xpu.operators.values()
+
+
+def test_a_platform_without_its_package_says_how_to_get_it() -> None:
+    found, unknown = declarations(["eager:npu", "eager:hpu"])
+    assert not found and "pip download" in unknown["eager:npu"] and "eager:hpu" in unknown
+
+
+def test_a_wheel_is_read_without_importing_it(wheel: Path) -> None:
+    found = read_package(wheel)
+    assert found.backend == "NPU" and found.custom == 1
+    assert found.operators == {"aten.add.out", "aten.relu.default"}
+
+
+def test_the_folder_of_a_package_is_read_like_its_wheel(wheel: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "unpacked"
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(folder)
+    assert read_package(folder).operators == read_package(wheel).operators
+
+
+HOSTILE = {
+    "an alias": b"a: &x [1, 2]\nb: *x\n",
+    "a tag that makes an object": b"supported: !!python/object/apply:os.system ['true']\n",
+    "nesting": b"[" * (DEPTH + 2) + b"]" * (DEPTH + 2),
+    "a key that is a list": b"? [a]\n: b\n",
+    "the same key twice": b"backend: A\nbackend: B\n",
+    "two documents": b"a: b\n---\na: b\n",
+    "nothing": b"",
+    "bytes that are no text": b"\xff\xfe\x00\x01",
+    "a list instead of sections": b"- add.out\n",
+    "a name that is none": b"supported:\n  - '../../etc/passwd'\n",
+    "a scalar where names belong": b"supported: 7\nbackend: N\n",
+    "no operators": b"backend: NPU\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_wheel_with_a_hostile_list_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CorruptFile):
+        read_package(make_wheel(tmp_path / "bad-1.0-none-any.whl", HOSTILE[name]))
+
+
+def test_a_long_list_is_refused_before_it_is_built() -> None:
+    with pytest.raises(CorruptFile, match="YAML"):
+        parse_yaml(b"[" + b"a," * 5000 + b"a]", "long.yaml", most_items=1000)
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 not a zip", b"", b"#!/bin/sh\n"])
+def test_what_is_no_wheel_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "torch_npu.whl"
+    path.write_bytes(content)
+    with pytest.raises(CorruptFile, match="not a wheel"):
+        read_package(path)
+
+
+def test_a_package_that_is_not_there_is_named() -> None:
+    with pytest.raises(UsageError, match="no package"):
+        read_package(Path("nowhere.whl"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_list_or_an_error_of_mindgap(content: bytes) -> None:
+    with contextlib.suppress(MindgapError):
+        parse_native(content, "any.yaml")

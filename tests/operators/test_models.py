@@ -1,0 +1,71 @@
+"""Which real models could run by what is declared, and what would unlock more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindgap.errors import UsageError
+from mindgap.operators.declared import Has
+from mindgap.operators.models import MOST_UNLOCKING, reach
+from mindgap.operators.universe import Models, chosen, models_of
+
+OPS = st.frozensets(st.sampled_from("abcdefgh"), max_size=5)
+
+
+def lacking(ops: Collection[str]) -> Callable[[str], Has]:
+    return lambda op: Has.MISSING if op in ops else Has.KERNEL
+
+
+def models(**operators: str) -> Models:
+    return Models("three models", {name: frozenset(text) for name, text in operators.items()})
+
+
+def test_the_smoke_corpus_counts_models_per_operator() -> None:
+    found = models_of()
+    assert len(found.operators) == 41
+    counts = list(found.counts.values())
+    assert counts == sorted(counts, reverse=True) and found.counts["aten.linear.default"] > 10
+
+
+def test_an_empty_directory_is_no_corpus(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        models_of(tmp_path)
+
+
+def test_what_unlocks_most_comes_first_and_counts_what_came_before() -> None:
+    found = reach(models(one="ab", two="a", three="abc", four="d"), "x", lacking("abc"))
+    assert found.runnable == 1 and dict(found.blocking) == {"a": 3, "b": 2, "c": 1}
+    assert [(u.op, u.models) for u in found.unlocking] == [("a", 1), ("b", 1), ("c", 1)]
+
+
+def test_a_model_may_run_where_only_some_calls_of_an_operator_do() -> None:
+    found = reach(
+        models(one="ab", two="a", three="c"), "x", {"a": Has.SOME, "b": Has.MISSING, "c": Has.PARTS}.__getitem__
+    )
+    assert (found.runnable, found.perhaps) == (1, 1) and [u.op for u in found.unlocking] == ["b"]
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=3), OPS, max_size=8), OPS)
+def test_all_that_unlocks_together_unlocks_everything(
+    operators: dict[str, frozenset[str]], missing: frozenset[str]
+) -> None:
+    found = reach(Models("some", operators), "x", lacking(missing))
+    assert found.runnable + sum(u.models for u in found.unlocking) == len(operators)
+    assert len(found.unlocking) <= MOST_UNLOCKING
+
+
+def test_operators_are_chosen_by_name_or_whole() -> None:
+    known = ["aten.add.Tensor", "aten.add.Scalar", "aten.softmax.int"]
+    assert chosen(["add"], known) == known[:2]
+    assert chosen(["aten.softmax.int", "aten::add"], known) == ["aten.softmax.int", *known[:2]]
+
+
+def test_an_unknown_operator_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="no operator sofmax") as error:
+        chosen(["sofmax"], ["aten.softmax.int", "aten.add.Tensor"])
+    assert "softmax" in str(error.value.hint)
