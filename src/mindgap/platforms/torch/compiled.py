@@ -17,6 +17,7 @@ import torch
 from mindgap.platforms.base import Prepared, StageClock, StageFailure, status_of, thread_knobs
 from mindgap.platforms.ladder import Ladder
 from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.torch import interpreted
 from mindgap.platforms.torch.devices import DEVICES, Device
 from mindgap.platforms.torch.layers import knobs_for, rungs_to
 from mindgap.platforms.torch.script import on_torch
@@ -44,6 +45,7 @@ class CompiledPlatform(TorchPlatform):
         "mode": "torch.compile's mode",
         "dynamic": "torch.compile's dynamic: true, false, or automatic when not set",
         "inductor": 'switches of torch._inductor.config: { "cpp.simdlen" = 0 }',
+        "fallback": "whether Triton code may leave operations to ATen (true); only where it is interpreted",
     }
     compares_with_eager_of_its_device = True
 
@@ -65,8 +67,13 @@ class CompiledPlatform(TorchPlatform):
             call = self.settings(call_with(case, compiled) if ran is Ran.SOURCE else lambda given: compiled(*given))
             # A program works on copies of the constants that it writes to: it has no state.
             prepared = TorchRun(case, placement, ran, call, ModuleState(model if ran is Ran.SOURCE else None))
+            tally = interpreted.start() if interpreted.is_interpreted(_switches(self.spec)) else None
             call_first(prepared, case, placement, clock)
             prepared.note = what_was_compiled()
+            if tally is not None:
+                prepared.note = "; ".join(filter(None, [tally.note(), prepared.note]))
+                if not self.spec.options.get("fallback", True):
+                    tally.refuse_fallback()
         return prepared
 
     def compile(self, model: Any, placement: Placement) -> Any:
@@ -141,6 +148,7 @@ class Inductor(CompiledPlatform):
     install = "apt-get install g++"
     packages = (*TorchPlatform.packages, "triton")
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
+    profiles: ClassVar = {"triton": interpreted.PROFILE}
 
     @classmethod
     def backend(cls, kind: Device) -> str:
@@ -148,7 +156,8 @@ class Inductor(CompiledPlatform):
 
     def probe_device(self) -> Probe:
         probe = super().probe_device()
-        missing = missing_compiler(self.placement)
+        by_triton = interpreted.is_interpreted(_switches(self.spec))
+        missing = interpreted.what_is_missing() if by_triton else missing_compiler(self.placement)
         return Probe(False, probe.version, probe.device, reason=missing) if probe.available and missing else probe
 
 
