@@ -8,6 +8,7 @@ import sys
 import traceback
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -108,12 +109,17 @@ class CompiledPlatform(TorchPlatform):
         chosen = {"backend": backend, **_chosen(spec)}
         call = f"torch.compile(model, {', '.join(f'{key}={value!r}' for key, value in chosen.items())})"
         switches = _switches(spec)
-        return on_torch(spec, call, [f"torch._inductor.config.patch({switches!r})"] if switches else [])
+        text = on_torch(spec, call, [f"torch._inductor.config.patch({switches!r})"] if switches else [])
+        if not interpreted.is_interpreted(switches):
+            return text
+        return replace(text, text=interpreted.script(text.text), packages=("triton",))
 
     @classmethod
     def ladder(cls, spec: PlatformSpec) -> Ladder:
         backend = str(spec.options.get("backend") or cls.backend(cls.kind_of(spec)))
         knobs = knobs_for(spec) if backend == "inductor" else ()
+        if interpreted.is_interpreted(_switches(spec)):
+            knobs = (*knobs, interpreted.CPP_INSTEAD)
         return Ladder(rungs_to(backend), (*knobs, *thread_knobs(spec)))
 
     def status_of(self, error: Exception, stage: Stage) -> Status:
