@@ -21,8 +21,8 @@ from mindgap.errors import MindgapError
 EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 2, 3, 130
 ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a command: Ctrl-C, a CI that cancels a job, a terminal that closes."""
-COMMANDS = ("check", "explain", "hunt", "pack", "run", "merge", "export", "platforms", "trust", "rules", "save")
-GROUPS = ("corpus", "variants", "bench")
+COMMANDS = ("check", "explain", "hunt", "pack", "run", "merge", "export", "trust", "rules", "save")
+GROUPS = ("platforms", "corpus", "variants", "bench")
 """Commands with sub-commands."""
 
 

@@ -27,6 +27,7 @@ import torch
 
 from mindgap.platforms.ladder import ONE_THREAD, Knob, Ladder, Rung
 from mindgap.platforms.messages import NO_RULES, MessageRules, first_cause
+from mindgap.platforms.recipe import Recipe
 from mindgap.platforms.reproducer import ReproducerText, with_mindgap
 from mindgap.program.case import Case
 from mindgap.records.outcome import Ran, Stage, Status
@@ -103,6 +104,10 @@ class Platform(ABC):
     profiles: ClassVar[Mapping[str, Profile]] = {}
     devices: ClassVar[Mapping[str, str]] = {}
     """Devices beyond the default one, each with the command that would make it available."""
+    hardware: ClassVar[Mapping[str, str]] = {}
+    """Of these devices, those that need hardware, and which."""
+    recipes: ClassVar[Mapping[str, Recipe]] = {}
+    """Environments of its own: "" for the whole runtime, ":DEVICE" or "@PROFILE" where only that needs one."""
     options: ClassVar[Mapping[str, str]] = {}
     """Options that a profile or mindgap.toml may set, each with its meaning."""
     runs_source: ClassVar[bool] = False

@@ -38,12 +38,41 @@ def platforms_document(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe
                 **{name: getattr(probes[spec.name], name) for name in ("available", "version", "device")},
                 "dtypes": list(probes[spec.name].dtypes),
                 "reason": probes[spec.name].reason,
+                "standing": standing(spec, probes[spec.name]),
                 "install": spec.install,
+                "environment": spec.environment,
+                "size_mb": spec.size_mb,
+                "hardware": spec.hardware,
                 "summary": spec.summary,
             }
             for spec in specs
         },
     }
+
+
+READY, DAMAGED, INSTALLABLE, NEEDS_HARDWARE, MISSING = "ready", "damaged", "installable", "needs hardware", "missing"
+STANDINGS = (READY, DAMAGED, INSTALLABLE, MISSING, NEEDS_HARDWARE)
+
+
+def standing(spec: PlatformSpec, probe: Probe) -> str:
+    """Whether a platform can be used, and if not what it lacks."""
+    if probe.available:
+        return READY
+    if spec.environment:
+        return DAMAGED if spec.python is not None or "damaged" in probe.reason else INSTALLABLE
+    return NEEDS_HARDWARE if spec.hardware else MISSING
+
+
+def why_not(spec: PlatformSpec, probe: Probe) -> str:
+    """What a platform that is not ready lacks, and how to get it."""
+    kind = standing(spec, probe)
+    if kind == INSTALLABLE:
+        return f"{spec.size_mb:,} MB: {spec.install}"
+    if kind == NEEDS_HARDWARE:
+        return f"{spec.hardware}: {probe.reason}; get it with: {spec.install}"
+    if kind == DAMAGED:
+        return probe.reason
+    return probe.reason + (f"; get it with: {spec.install}" if spec.install else "")
 
 
 def closing_line(result: CheckResult) -> str:

@@ -141,6 +141,7 @@ class TorchPlatform(Platform):
     message_rules = TORCH
     options: ClassVar = {"threads": "threads inside one operator (1)"}
     device_table: ClassVar[dict[str, Device]] = dict(DEVICES)
+    hardware: ClassVar = {name: device.hardware for name, device in DEVICES.items()}
 
     @classmethod
     def kind_of(cls, spec: PlatformSpec) -> Device:
