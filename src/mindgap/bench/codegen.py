@@ -1,4 +1,4 @@
-"""Inductor's two code generators side by side: are faults in Triton kernels found, and which known faults do both share?"""
+"""Inductor's two code generators: are faults in Triton kernels found, and which known faults do both share?"""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def measure(tell: Tell, folder: Path = Path("cases"), only: Sequence[str] = ()) 
     places = Counter(row["where"] for row in replayed)
     said = [
         f"Planted faults found: {share(sum(row['where'] == FOUND for row in faulty), len(faulty))}.",
-        f"The same programs without a fault stay quiet: {share(sum(row['where'] == QUIET for row in quiet), len(quiet))}.",
+        f"Programs without a fault stay quiet: {share(sum(row['where'] == QUIET for row in quiet), len(quiet))}.",
         f"Known differences of inductor: {', '.join(f'{count} {where}' for where, count in places.most_common())}.",
     ]
     return Measurement(

@@ -1,4 +1,4 @@
-"""`inductor@triton` with a fault planted in the kernels that inductor writes: a mask, an index or a promotion is lost."""
+"""`inductor@triton` with a fault planted in the kernels that inductor writes."""
 
 from __future__ import annotations
 

@@ -42,6 +42,8 @@ class Profile:
     summary: str
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
+    emulates: str = ""
+    """What hardware it stands in for: its results are emulated, not observed, and nobody is blamed for them."""
 
 
 class StageClock:

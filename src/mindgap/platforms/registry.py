@@ -74,6 +74,7 @@ def spec_of(cls: type[Platform], name: Name) -> PlatformSpec:
         device=name.device,
         env=dict(profile.env) if profile else {},
         options=dict(profile.options) if profile else {},
+        emulates=profile.emulates if profile else "",
         summary=f"{summary} on {name.device}" if name.device else summary,
         install=cls.devices[kind] if kind else cls.install,
         hardware=cls.hardware.get(kind, "") if kind else "",
@@ -123,6 +124,16 @@ def recipe_named(name: str) -> Recipe:
         cause=f"it needs {spec.hardware}" if spec.hardware else "it lives in the environment of mindgap",
         hint=f"get it with: {spec.install}" if spec.install else None,
     )
+
+
+def refuse_emulated(spec: PlatformSpec, what: str) -> None:
+    """Raise where only observed results may stand: nobody is accused for what was emulated."""
+    if spec.emulates:
+        raise UsageError(
+            f"{spec.name} is emulated: {what} holds only what was observed",
+            cause=f"it stands for {spec.emulates}",
+            hint=f"see what it would change with: mindgap check MODEL --on {spec.name}",
+        )
 
 
 def environment_damage(spec: PlatformSpec) -> str:

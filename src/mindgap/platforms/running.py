@@ -95,6 +95,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
             exception=type(innermost(error)).__name__ if not isinstance(error, StageFailure) else "",
             where=line_of(error),
             seconds=clock.seconds,
+            emulates=platform.spec.emulates,
         )
     return Outcome(
         platform.spec.name,
@@ -105,6 +106,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
         note="; ".join(filter(None, [fallback, prepared.note])),
         stable=stable,
         seconds=clock.seconds,
+        emulates=platform.spec.emulates,
         digest=arena.digest_of(outputs),
         file=str(file),
         stored=stored,
@@ -185,7 +187,7 @@ def run(
         return Outcome(spec.name, Status.ERROR, Stage.LOAD, f"the worker failed: {failed.message}", str(failed))
     if isinstance(found, Death):
         file.unlink(missing_ok=True)
-        return died(spec.name, found)
+        return replace(died(spec.name, found), emulates=spec.emulates)
     found = believed(found, spec, file)
     return replace(found, log_tail="" if found.ok else pool.log_tail(spec))
 

@@ -92,6 +92,8 @@ class Outcome:
     """Of names, dtypes, shapes and bits of all outputs: the same digest, the same outputs."""
     is_local_eager: bool = False
     """Whether it is eager on the CPU of this machine: whoever judges need not run that again."""
+    emulates: str = ""
+    """The hardware that the platform stands in for; empty where the result was observed."""
     file: str = field(default="", compare=False)
     """Where the outputs lie; empty when they were not kept."""
     stored: tuple[StoredTensor, ...] = field(default=(), compare=False)

@@ -45,6 +45,8 @@ class PlatformSpec:
     """What that environment takes on the disk."""
     hardware: str = ""
     """What it needs that no install brings: `an Apple GPU`."""
+    emulates: str = ""
+    """The hardware that it stands in for; empty for a platform whose results are observed."""
     writes: tuple[str, ...] = ()
     """Directories besides its own that an isolated worker may write to."""
     worker: str = ""

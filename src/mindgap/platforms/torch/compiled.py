@@ -155,6 +155,7 @@ class Inductor(CompiledPlatform):
     packages = (*TorchPlatform.packages, "triton")
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
     profiles: ClassVar = {"triton": interpreted.PROFILE}
+    recipes: ClassVar = {"@triton": interpreted.RECIPE}
 
     @classmethod
     def backend(cls, kind: Device) -> str:

@@ -22,6 +22,7 @@ import torch
 
 from mindgap.platforms.base import Profile, StageFailure
 from mindgap.platforms.ladder import Knob
+from mindgap.platforms.recipe import Recipe
 from mindgap.platforms.torch import triton_stand_ins
 from mindgap.records.outcome import Status
 
@@ -34,6 +35,8 @@ PROFILE: Final = Profile(
     env={"TRITON_INTERPRET": "1"},
     options={"inductor": SWITCHES},
 )
+
+RECIPE: Final = Recipe("inductor@triton", PROFILE.summary, pins=("triton==3.7.1",), size_mb=633)
 
 CPP_INSTEAD: Final = Knob(
     "C++ instead of Triton",
@@ -146,9 +149,8 @@ def _operation(node: Any) -> str:
     if type(node).__name__ == "MultiOutput":
         return ""
     operator = getattr(node, "op_overload", None)
-    name = (
-        str(operator) if operator is not None else str(getattr(node, "python_kernel_name", "") or type(node).__name__)
-    )
+    known = getattr(node, "python_kernel_name", "") or type(node).__name__
+    name = str(known if operator is None else operator)
     return name.removeprefix("torch.ops.").removeprefix("extern_kernels.").removeprefix("aten.").split(".")[0]
 
 

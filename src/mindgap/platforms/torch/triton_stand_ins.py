@@ -1,7 +1,7 @@
 """What a GPU brings and Triton's interpreter lacks, with torch and triton alone: a script can hold this text.
 
 A driver that describes a GPU, so that inductor generates code for one; the functions of libdevice, of which the
-interpreter has stubs that return None; and rounding to bfloat16, where the interpreter loses the carry into the exponent.
+interpreter has stubs that return None; and rounding to bfloat16, where the interpreter loses a carry.
 """
 
 from __future__ import annotations
