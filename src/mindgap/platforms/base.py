@@ -86,6 +86,8 @@ class Prepared(ABC):
     note: str = ""
     not_compared: tuple[str, ...] = ()
     """What the last run returned besides tensors and numbers."""
+    composed: tuple[str, ...] = ()
+    """Operators that mindgap put together for a runtime that has none of the kind: their meaning is mindgap's."""
 
     @abstractmethod
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:

@@ -107,6 +107,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
         stable=stable,
         seconds=clock.seconds,
         emulates=platform.spec.emulates,
+        composed=prepared.composed,
         digest=arena.digest_of(outputs),
         file=str(file),
         stored=stored,

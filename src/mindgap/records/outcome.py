@@ -94,6 +94,8 @@ class Outcome:
     """Whether it is eager on the CPU of this machine: whoever judges need not run that again."""
     emulates: str = ""
     """The hardware that the platform stands in for; empty where the result was observed."""
+    composed: tuple[str, ...] = ()
+    """Operators that mindgap put together from calls of the runtime: a difference may be mindgap's own."""
     file: str = field(default="", compare=False)
     """Where the outputs lie; empty when they were not kept."""
     stored: tuple[StoredTensor, ...] = field(default=(), compare=False)

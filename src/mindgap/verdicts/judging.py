@@ -19,8 +19,8 @@ from mindgap.records.memory import collect_seldom
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Conclusion, Verdict
-from mindgap.verdicts.emulated import without_blame
 from mindgap.verdicts.judge import Judgement
+from mindgap.verdicts.nobody import without_blame
 from mindgap.verdicts.related import Relation, judge_related
 from mindgap.verdicts.runner import Runnable
 from mindgap.verdicts.steps import STEPS, Step, judge_all, judge_in_steps

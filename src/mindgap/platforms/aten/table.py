@@ -1,7 +1,7 @@
 """Core-ATen operators in the words of an array library, with torch alone: a script can hold this text.
 
-`say` is the runtime: `say("maximum", x, y)` is its own call of that name. Operands have been brought to the type in which
-torch computes; results are brought to the type that torch returns, because libraries number positions as they like.
+`say` is the runtime: `say("maximum", x, y)` is its own call of that name. Operands have been brought to the type in
+which torch computes; results are brought to the type that torch returns, since libraries number positions as they like.
 An operator in `COMPOSED` is put together here from several calls: its meaning is this table's, not the runtime's.
 """
 
@@ -37,14 +37,15 @@ def meaning(*names: str, composed: bool = False) -> Callable[[Callable[..., Any]
     return register
 
 
-UNARY = (
+_UNARY = (
     "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor isinf isnan log log10 log1p log2 "
     "logical_not neg reciprocal relu round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc bitwise_not"
-).split()
-BINARY = (
+)
+_BINARY = (
     "mul remainder fmod pow maximum minimum atan2 eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
     "bitwise_or bitwise_xor"
-).split()
+)
+UNARY, BINARY = set(_UNARY.split()), set(_BINARY.split())
 PROMOTED = {*BINARY, "add", "sub", "div", "where", "clamp"}
 """Operators that bring their operands to one type first."""
 
@@ -379,7 +380,9 @@ def _windows(say: Say, x: Any, size: Any, stride: Any, pad: Any, ceil: bool, fil
 
 
 @meaning("max_pool2d_with_indices", composed=True)
-def _max_pool(say: Say, x: Any, size: Any, stride: Any = (), pad: Any = (0,), dilation: Any = (1,), ceil: bool = False) -> Any:
+def _max_pool(
+    say: Say, x: Any, size: Any, stride: Any = (), pad: Any = (0,), dilation: Any = (1,), ceil: bool = False
+) -> Any:
     if any(step != 1 for step in dilation):
         raise NotImplementedError("dilated pooling is not supported by mindgap's table")
     windows, _ = _windows(say, x, size, stride, pad, ceil, -math.inf)
@@ -388,7 +391,14 @@ def _max_pool(say: Say, x: Any, size: Any, stride: Any = (), pad: Any = (0,), di
 
 @meaning("avg_pool2d", composed=True)
 def _avg_pool(
-    say: Say, x: Any, size: Any, stride: Any = (), pad: Any = (0,), ceil: bool = False, count_pad: bool = True, divisor: Any = None
+    say: Say,
+    x: Any,
+    size: Any,
+    stride: Any = (),
+    pad: Any = (0,),
+    ceil: bool = False,
+    count_pad: bool = True,
+    divisor: Any = None,
 ) -> Any:
     windows, counts = _windows(say, x, size, stride, pad, ceil, 0.0)
     total = say("sum", windows, (len(x.shape),), False)
@@ -403,7 +413,7 @@ def _avg_pool(
     return say("div", total, say("constant", areas, tuple(counts), x))
 
 
-@meaning("_adaptive_avg_pool2d", "mean_pool", composed=True)
+@meaning("_adaptive_avg_pool2d", composed=True)
 def _adaptive(say: Say, x: Any, out: Sequence[int]) -> Any:
     cells = []
     for row in range(out[0]):
@@ -455,21 +465,17 @@ class Graph:
         return []
 
     def _result(self, node: Any, values: Mapping[Any, Any]) -> Any:
-        name = _name_of(node)
+        name, expected = _name_of(node), node.meta["val"]
         args, kwargs = list(node.args), dict(node.kwargs)
         if name in PROMOTED:
-            args = _promoted(self.say, name, args, values)
+            args = _promoted(self.say, node, values)
         args, kwargs = torch.fx.map_arg((args, kwargs), lambda item: values[item])
-        function, expected = TABLE[name], node.meta["val"]
-        wanted = function.__kwdefaults__ or {}
-        named = set(function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount])
-        if "node" in named and "node" not in wanted:
-            kwargs["node"] = name
-        if "expected" in named:
-            kwargs["expected"] = expected.dtype
         if name in UNARY and expected.dtype.is_floating_point:
             args = [self.say("cast", args[0], expected.dtype), *args[1:]]
-        result = function(self.say, *args, **kwargs)
+        code = TABLE[name].__code__
+        asked = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        told = {"node": name, "expected": getattr(expected, "dtype", None)}
+        result = TABLE[name](self.say, *args, **kwargs, **{key: told[key] for key in asked if key in told})
         if isinstance(expected, torch.Tensor):
             return self.say("cast", result, expected.dtype)
         pairs = zip(result, expected)
@@ -480,23 +486,22 @@ def _name_of(node: Any) -> str:
     return str(node.target._schema.name).split("::")[1]
 
 
-def _promoted(say: Say, name: str, args: list[Any], values: Mapping[Any, Any]) -> list[Any]:
+def _promoted(say: Say, node: Any, values: Mapping[Any, Any]) -> list[Any]:
     """Operands in the one type that torch computes in; `where` keeps its condition."""
-    start = 1 if name == "where" else 0
-    fakes = [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in args]
-    operands = [fake for fake in fakes[start:] if isinstance(fake, torch.Tensor | int | float | bool)]
-    kind = operands[0].dtype if isinstance(operands[0], torch.Tensor) else torch.result_type(operands[0], operands[0])
-    for fake in operands[1:]:
-        kind = torch.result_type(torch.empty((), dtype=kind) if not isinstance(operands[0], torch.Tensor) else operands[0], fake)
-        kind = kind if not isinstance(operands[0], torch.Tensor) else kind
-    if name == "div" and not kind.is_floating_point and not kind.is_complex and len(args) < 3:
+    start = 1 if _name_of(node) == "where" else 0
+    fakes = [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in node.args]
+    operands = [fake for fake in fakes[start:] if isinstance(fake, torch.Tensor | int | float)]
+    base = next((fake for fake in operands if isinstance(fake, torch.Tensor)), operands[0])
+    kind = torch.result_type(base, base)
+    for fake in operands:
+        kind = torch.promote_types(kind, torch.result_type(base, fake))
+    whole = not kind.is_floating_point and not kind.is_complex
+    if _name_of(node) == "div" and whole and node.kwargs.get("rounding_mode") is None:
         kind = torch.get_default_dtype()
-    found: list[Any] = list(args[:start])
-    for arg, fake in zip(args[start:], fakes[start:]):
+    found: list[Any] = [values[arg] for arg in node.args[:start]]
+    for arg in node.args[start:]:
         if isinstance(arg, torch.fx.Node):
             found.append(say("cast", values[arg], kind))
-        elif isinstance(fake, int | float | bool):
-            found.append(say("full", (), fake, kind))
         else:
-            found.append(arg)
+            found.append(say("full", (), arg, kind) if isinstance(arg, int | float) else arg)
     return found

@@ -1,4 +1,4 @@
-"""Emulated results: what differs is a portability hazard, and nobody is blamed."""
+"""Results that accuse nobody: of emulated hardware, and of operators that mindgap put together itself."""
 
 from __future__ import annotations
 
@@ -17,12 +17,31 @@ _DIFFER: Final = (Conclusion.DIVERGES, Conclusion.UNSTABLE, Conclusion.FAILED)
 
 
 def without_blame(judgements: Mapping[str, Judgement], candidates: Iterable[Outcome]) -> dict[str, Judgement]:
-    """Judgements in which those on emulated hardware accuse nobody."""
+    """Judgements in which nobody is accused of what mindgap emulated or composed."""
     found = dict(judgements)
     for outcome in candidates:
-        if outcome.emulates and outcome.platform in found:
-            found[outcome.platform] = _softened(found[outcome.platform], outcome)
+        judgement = found.get(outcome.platform)
+        if judgement is None:
+            continue
+        if outcome.emulates:
+            found[outcome.platform] = _softened(judgement, outcome)
+        elif outcome.composed and judgement.verdict.conclusion is Conclusion.DIVERGES:
+            found[outcome.platform] = _undecided(judgement, outcome)
     return found
+
+
+def _undecided(judgement: Judgement, outcome: Outcome) -> Judgement:
+    """A difference that may be mindgap's own, where it decided what an operator means."""
+    names = ", ".join(outcome.composed)
+    sentence = f"mindgap's own table says what {names} means here, so the fault may be its own: "
+    verdict = replace(
+        judgement.verdict,
+        conclusion=Conclusion.UNJUDGED,
+        sentence=sentence + judgement.verdict.sentence,
+        blame=None,
+        group=None,
+    )
+    return replace(judgement, verdict=verdict)
 
 
 def _softened(judgement: Judgement, outcome: Outcome) -> Judgement:
