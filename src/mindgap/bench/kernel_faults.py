@@ -37,7 +37,7 @@ class PlantedTriton(Inductor):
             places += count
             return write(compiler, name, spoilt, *args, **kwargs)
 
-        AsyncCompile.triton = faulty  # type: ignore[method-assign]
+        AsyncCompile.triton = faulty  # type: ignore[method-assign, assignment]
         try:
             prepared = super().prepare(case, clock)
         finally:

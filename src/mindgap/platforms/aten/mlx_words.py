@@ -67,6 +67,13 @@ def mlx_words() -> Callable[..., Any]:
         result[indices] = values
         return result
 
+    def trunc_divide(x: Any, y: Any) -> Any:
+        if mx.issubdtype(x.dtype, mx.floating):
+            return mx.trunc(mx.divide(x, y))
+        floor = mx.floor_divide(x, y)  # of integers: one more where it rounded away from zero
+        inexact = mx.not_equal(mx.multiply(floor, y), x)
+        return floor + mx.logical_and(inexact, mx.not_equal(x < 0, y < 0)).astype(x.dtype)
+
     def argsort(x: Any, dim: int, descending: bool) -> Any:
         order = mx.argsort(x, axis=dim)
         return mx.take(order, mx.arange(x.shape[dim] - 1, -1, -1), axis=dim) if descending else order
@@ -82,7 +89,7 @@ def mlx_words() -> Callable[..., Any]:
         "neg": mx.negative, "relu": nn.relu, "add": mx.add, "sub": mx.subtract, "mul": mx.multiply, "div": mx.divide,
         "pow": mx.power, "eq": mx.equal, "ne": mx.not_equal, "lt": mx.less, "le": mx.less_equal, "gt": mx.greater,
         "ge": mx.greater_equal, "logical_xor": mx.logical_xor, "bitwise_not": mx.bitwise_invert,
-        "trunc_divide": lambda x, y: mx.trunc(mx.divide(x, y)).astype(x.dtype),
+        "trunc_divide": trunc_divide,
         "cast": lambda x, dtype: x if x.dtype == kind_of(dtype) else x.astype(kind_of(dtype)),
         "array": array, "tensor": tensor,
         "full": lambda shape, value, dtype: mx.full(shape, value, dtype=kind_of(dtype)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Final
@@ -57,7 +58,7 @@ class AtenRuntime(Platform):
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         words = cls.words()
-        texts = [_own_text(inspect.getsource(module)) for module in (table, inspect.getmodule(words))]
+        texts = [_own_text(inspect.getsource(sys.modules[name])) for name in (table.__name__, words.__module__)]
         script = _SCRIPT.format(words=words.__name__)
         return ReproducerText("\n\n".join([*texts, script]), exports=True, packages=cls.packages)
 

@@ -46,7 +46,7 @@ _BINARY = (
     "bitwise_or bitwise_xor"
 )
 UNARY, BINARY = set(_UNARY.split()), set(_BINARY.split())
-PROMOTED = {*BINARY, "add", "sub", "div", "where", "clamp"}
+PROMOTED = {*BINARY, "add", "sub", "div", "where", "clamp", "hardtanh"}
 """Operators that bring their operands to one type first."""
 
 for _name in (*UNARY, *BINARY):

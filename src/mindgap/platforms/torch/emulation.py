@@ -117,11 +117,11 @@ POLICIES: dict[str, Callable[..., Any]] = {
 """By name. Two more are no functions of a call: `ftz` is a mode of this CPU, `no-float64` a check of every call."""
 
 
-class Emulation(TorchDispatchMode):
+class Emulation(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Every operator under the first of some policies that has something to say about it."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.policies = [POLICIES[name] for name in names if name in POLICIES]
         self.refuses_float64 = "no-float64" in names
 

@@ -115,8 +115,8 @@ def _install() -> None:
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
     triton_stand_ins.use_stand_ins()
-    CachingAutotuner.run = _counted(CachingAutotuner.run)
-    scheduler.Scheduler.codegen = _tallied(scheduler.Scheduler.codegen)
+    CachingAutotuner.run = _counted(CachingAutotuner.run)  # type: ignore[method-assign]
+    scheduler.Scheduler.codegen = _tallied(scheduler.Scheduler.codegen)  # type: ignore[method-assign]
 
 
 def _counted(run: Callable[..., Any]) -> Callable[..., Any]:

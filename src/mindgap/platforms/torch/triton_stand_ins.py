@@ -1,7 +1,7 @@
 """What a GPU brings and Triton's interpreter lacks, with torch and triton alone: a script can hold this text.
 
 A driver that describes a GPU, so that inductor generates code for one; the functions of libdevice, of which the
-interpreter has stubs that return None; and rounding to bfloat16, where the interpreter loses a carry.
+interpreter has stubs that return None; and rounding to bfloat16, where the interpreter cuts bits off.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ def use_stand_ins() -> None:
 
     triton.runtime.driver.set_active(_driver())
     for module in (_triton, scheduler):
-        module.has_triton = lambda: True  # it looks for a GPU
-    triton_helpers.libdevice = triton_compat.libdevice = LibDevice()
+        setattr(module, "has_triton", lambda: True)  # noqa: B010 - it looks for a GPU
+    for module in (triton_helpers, triton_compat):
+        setattr(module, "libdevice", LibDevice())  # noqa: B010
     interpreter._convert_float = _rounding(interpreter._convert_float)
 
 
@@ -51,18 +52,15 @@ def _driver() -> Any:
 
 
 def _rounding(convert: Callable[..., Any]) -> Callable[..., Any]:
-    """Conversions between float32 and bfloat16 by torch; the interpreter's own lose the carry into the exponent."""
+    """Conversions from float32 to bfloat16 by torch: a GPU rounds to nearest, the interpreter cuts bits off."""
     import numpy as np
     import triton.language as tl
     from triton._C.libtriton import ir
 
     def converted(data: Any, source: Any, target: Any, rounding: Any) -> Any:
-        if source == tl.float32 and target == tl.bfloat16 and rounding == ir.ROUNDING_MODE.RTNE:
+        if source == tl.float32 and target == tl.bfloat16 and rounding != ir.ROUNDING_MODE.RTZ:
             bits = torch.from_numpy(np.array(data, dtype=np.float32)).to(torch.bfloat16).view(torch.uint16)
             return bits.numpy().reshape(data.shape)
-        if source == tl.bfloat16 and target == tl.float32:
-            values = torch.from_numpy(np.array(data, dtype=np.uint16)).view(torch.bfloat16).float()
-            return values.view(torch.int32).numpy().view(np.uint32).reshape(data.shape)
         return convert(data, source, target, rounding)
 
     return converted
@@ -134,7 +132,7 @@ def _applied(name: str, function: Callable[..., torch.Tensor], args: tuple[Any, 
         else:
             number = arg.value if isinstance(arg, tl.constexpr) else arg
             values.append(torch.tensor(number, dtype=torch.as_tensor(np.array(like.handle.data)).dtype))
-    result = function(*torch.broadcast_tensors(*values))
+    result = function(*torch.broadcast_tensors(*values))  # type: ignore[no-untyped-call]
     kind = getattr(tl, _RESULT_TYPES[name]) if name in _RESULT_TYPES else like.dtype.scalar
     data = result.numpy()
     if name in _RESULT_TYPES:
