@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import torch
-from torch.utils.cpp_extension import include_paths
+from torch.utils.cpp_extension import include_paths, library_paths
 
 LIBRARY = "MINDGAP_PRETEND_LIBRARY"
 """The environment variable that tells a worker where the device's library is."""
@@ -21,6 +21,7 @@ def build(folder: Path) -> Path:
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
         *[f"-I{path}" for path in include_paths()],
         str(Path(__file__).with_name("device.cpp")), "-o", str(library),
+        *[flag for path in library_paths() for flag in (f"-L{path}", f"-Wl,-rpath,{path}")], "-ltorch_cpu", "-lc10",
     ]  # fmt: skip
     subprocess.run(command, check=True)
     return library

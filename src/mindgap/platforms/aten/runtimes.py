@@ -97,7 +97,8 @@ class MindSpore(AtenRuntime):
             "mindspore",
             summary,
             pins=(
-                "mindspore==2.10.0", "asttokens==3.0.2", "astunparse==1.6.3", "dill==0.4.1", "packaging==26.3",
+                "mindspore==2.10.0", "asttokens==3.0.2", "astunparse==1.6.3", "dill==0.4.1", "numpy==1.26.4",
+                "packaging==26.3",
                 "pillow==13.0.0", "protobuf==7.36.2", "psutil==7.2.2", "safetensors==0.8.0", "scipy==1.17.1",
                 "six==1.17.0", "wheel==0.48.0",
             ),

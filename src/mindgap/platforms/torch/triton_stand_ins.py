@@ -72,7 +72,7 @@ class LibDevice:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         function = _FUNCTIONS.get(name)
         if function is None:
-            raise AttributeError(f"libdevice.{name} is not implemented in mindgap's stand-in")
+            raise AttributeError(f"libdevice.{name} is not implemented in this stand-in")
 
         def call(*args: Any) -> Any:
             return _applied(name, function, args)
