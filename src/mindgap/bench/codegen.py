@@ -16,6 +16,7 @@ from mindgap.bench.measurement import Measurement, Row, Tell, share
 from mindgap.errors import MindgapError
 from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.registry import resolve
+from mindgap.records.outcome import Stage
 from mindgap.records.verdict import Conclusion, Verdict
 from mindgap.session.session import Session
 
@@ -68,6 +69,7 @@ def measure(tell: Tell, folder: Path = Path("cases"), only: Sequence[str] = ()) 
 
 
 FOUND, MISSED, QUIET = "found", "missed", "quiet"
+_NEAR: Final = (Conclusion.AGREES, Conclusion.ROUNDING)
 
 
 def with_planted(config: Config) -> Config:
@@ -96,8 +98,11 @@ def plant(session: Session, tell: Tell) -> list[Row]:
             if NO_PLACE in found[platform].outcome.message:
                 continue
             verdict = found[platform].verdict
-            wrong = verdict.conclusion in (Conclusion.DIVERGES, Conclusion.FAILED, Conclusion.UNSTABLE)
-            where = (FOUND if wrong else MISSED) if fault != "no fault" else ("false alarm" if wrong else QUIET)
+            died = verdict.conclusion is Conclusion.FAILED and found[platform].outcome.stage is Stage.RUN
+            wrong = died or verdict.conclusion in (Conclusion.DIVERGES, Conclusion.UNSTABLE)
+            where = FOUND if wrong else MISSED
+            if fault == "no fault":
+                where = QUIET if verdict.conclusion in _NEAR else "false alarm"
             cpp = "-" if fault == "no fault" else ""
             rows.append({"subject": f"{fault}: {program}", "C++": cpp, "Triton": _word(verdict), "where": where})
     return rows
