@@ -26,7 +26,8 @@ _LOGS = "log log10 log1p log2 reciprocal rsqrt sqrt"
 _PAIRS = "add sub mul div remainder fmod maximum minimum atan2"
 _COMPARED = "eq ne lt le gt ge bitwise_and bitwise_or bitwise_xor"
 _LOGICAL = "logical_and logical_or logical_xor"
-_KERNELS = IMAGE[:, :, :3, :3].reshape(8, 1, 3, 3)[:4]
+_CORNER = IMAGE[:, :, :3, :3].clone()
+_KERNELS = _CORNER.reshape(8, 1, 3, 3)[:4]
 
 EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     **{name: (getattr(torch, name), (UNIT,)) for name in _MATHS.split()},
@@ -83,7 +84,7 @@ EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "layer_norm": (lambda x, y: (F.layer_norm(x, (4,)), F.layer_norm(x, (4,), y[0], y[1])), (X, Y)),
     "batch_norm": (lambda x, y: F.batch_norm(x, y[0], y[1].abs() + 1, y[2], y[0]), (IMAGE, Y)),
     "group_norm": (lambda x, y: F.group_norm(x, 2, y[0], y[1]), (IMAGE, Y)),
-    "convolution": (lambda x, w: F.conv2d(x, w, torch.ones(2), stride=2, padding=1), (IMAGE, IMAGE[:, :, :3, :3].clone())),
+    "convolution": (lambda x, w: F.conv2d(x, w, torch.ones(2), stride=2, padding=1), (IMAGE, _CORNER)),
     "grouped convolution": (lambda x, w: F.conv2d(x, w, groups=4, dilation=2), (IMAGE, _KERNELS)),
     "max_pool2d": (lambda x: (F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1, ceil_mode=True)), (IMAGE,)),
     "avg_pool2d": (lambda x: (F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
