@@ -21,7 +21,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import torch
 
@@ -77,6 +77,21 @@ class StageFailure(Exception):
         self.status = status
 
 
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Operators that a runtime gave to somebody else."""
+
+    share: float
+    """Of all operators that it was given, after its own optimisations."""
+    to: str
+    """Who runs them: `ONNX Runtime's CPU provider`."""
+
+
+FALLBACK: Final = "fallback"
+FALLBACK_MEANS: Final = "allow (the default: the share that ran elsewhere is told) or forbid"
+"""An option of every runtime that can tell."""
+
+
 class Prepared(ABC):
     """A case prepared on a platform: converted, compiled, placed."""
 
@@ -84,6 +99,8 @@ class Prepared(ABC):
     note: str = ""
     not_compared: tuple[str, ...] = ()
     """What the last run returned besides tensors and numbers."""
+    fallback: Fallback | None = None
+    """What quietly runs elsewhere than the platform says, where the runtime can tell."""
 
     @abstractmethod
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
@@ -116,6 +133,8 @@ class Platform(ABC):
     """Whether it is torch.compile: then it is also compared with eager on the device that it compiles for."""
     in_crowds: ClassVar[Mapping[str, object]] = {}
     """Options that make it cheaper for many programs; whatever they show is confirmed without them."""
+    family: ClassVar[str] = ""
+    """Platforms that share an exporter, a compiler or kernels are one witness; its own name where it shares nothing."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Distributions whose versions are reported with every result."""
     message_rules: ClassVar[MessageRules] = NO_RULES
@@ -143,6 +162,11 @@ class Platform(ABC):
     def message_of(self, error: BaseException) -> str:
         """The one line of an exception of this runtime that a person needs."""
         return first_cause(error, self.message_rules)
+
+    @classmethod
+    def family_of(cls, spec: PlatformSpec) -> str:
+        """The family of a platform, where that depends on its device or its options."""
+        return cls.family or cls.runtime
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
