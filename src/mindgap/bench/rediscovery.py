@@ -26,6 +26,8 @@ from mindgap.session.session import Session
 PLATFORMS: Final = ("inductor", "onnxruntime", "openvino")
 MOST: Final = 400_000
 """Programs: time ends the campaign, not their number."""
+EXPLAIN_S: Final = 120.0
+"""For whole variants: a fragment names its operator by itself."""
 LOOK_S: Final = 30.0
 """How often the ledger is read for the curve."""
 MARKS: Final = 6
@@ -69,7 +71,7 @@ def measure(
     cases: Sequence[Path] = (Path("cases"),),
     hours: float = 1.0,
     seed: int = 0,
-    fragments: float = 0.95,
+    fragments: float = 1.0,
     against: bool = True,
     keep: Path | None = None,
 ) -> Measurement:
@@ -143,7 +145,7 @@ def hunted(tell: Tell, directory: Path, hours: float, seed: int, fragments: floa
 
     plan = Plan(with_baseline(PLATFORMS), MOST, seed, fragments=fragments)
     given = None if (directory / FILE).exists() else plan
-    ending = hunt(directory, given, hours=hours, explain_s=3600 * hours, watch=watch)
+    ending = hunt(directory, given, hours=hours, explain_s=EXPLAIN_S, watch=watch)
     found.seconds, found.cpu_s = ending.seconds, cpu_s() - cpu
     _note(directory, found, found.seconds)
     return found

@@ -34,9 +34,9 @@ FRAGMENTS_BACKLOG: Final = 2 * CROWD
 """Fragments that may wait for a platform: the next crowd while one runs."""
 BACKLOG: Final = 24
 """Variants that may wait for a slow platform before it falls behind and is served later."""
-CROWDS: Final = Gather(CROWD, 1.0, 20.0)
-"""A crowd is worth waiting a second for; of a slow compiler it takes no more than about twenty."""
-ALONE: Final = Gather(32, 10.0, 60.0, 32)
+CROWDS: Final = Gather(CROWD, 4.0, 120.0)
+"""A full crowd is worth waiting some seconds for; of a slow compiler it takes no more than about two minutes."""
+ALONE: Final = Gather(32, 60.0, 120.0)
 """Confirmations share a fresh process: starting one takes seconds."""
 WATCH_S: Final = 1.0
 
@@ -298,9 +298,15 @@ class CampaignRun:
 
     def _drain(self) -> None:
         """Wait until everything that was started is in the ledger."""
+        self._hurry(True)
         while self._active and not self.stop.wait(0.05):
             pass
+        self._hurry(False)
         self.writer.flush()
+
+    def _hurry(self, hurried: bool) -> None:
+        for queue in self._queues():
+            queue.hurried = hurried
 
     def _relate(self, numbering: Numbering) -> None:
         """What each platform says about programs that must agree with each other."""

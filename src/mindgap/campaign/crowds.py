@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from mindgap.campaign.dossier import NumberedVariant
@@ -18,24 +19,23 @@ from mindgap.execution.batches import BatchWorker
 from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
+from mindgap.platforms.base import Platform
 from mindgap.platforms.crowds import CrowdRun, RunCrowd, run_crowd
-from mindgap.platforms.running import died
+from mindgap.platforms.registry import adapter_class
+from mindgap.platforms.running import believed, died
 from mindgap.program.crowd import by_halves, halves
-from mindgap.records.outcome import Outcome, Status
+from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import PlatformSpec
 
 CROWD: Final = 48
 """Fragments in a crowd of those that a platform is known to accept."""
-NEWCOMERS: Final = ((0.05, 12), (1.0, 1))
-"""Fragments in a crowd with something new to the platform, by the chance that it refuses one of them: halving costs
-more than a crowd saves where more than a third is refused (docs/decisions/0009)."""
 CROWD_WORKER: Final = "crowds"
 ALONE_WORKER: Final = "alone"
 _ENOUGH: Final = 2
 """So often a context is run on a platform before fragments with something new go first."""
-_PRIOR: Final = (0.15, 4.0)
-"""The chance that an unknown platform refuses an operator or a dtype, and how many observations that is worth: 45% of
-all pairs of operator and dtype were refused by two runtimes in a first trial."""
+_PRIOR: Final = (0.05, 4.0)
+"""The chance that an unknown platform refuses an operator in a dtype, and how many observations that is worth. Those
+that refuse nearly half of all pairs share their lowering, so no crowd of theirs is halved."""
 _WEIGHT: Final = 2.0
 """How many observations the platform's own rate is worth against those of one operator or dtype."""
 
@@ -91,14 +91,23 @@ class Interest:
                 self._hot[operator] = min(self._hot[operator] + 1, 4)
 
     def crowds(self, variants: Sequence[NumberedVariant], most: int) -> Iterator[list[int]]:
-        """Which of these run together: the accepted, and newcomers by how likely they are to be refused."""
+        """Which of these run together: the accepted, and newcomers so that about one of a crowd is refused.
+
+        A crowd with a refusal is halved until it is alone: smaller crowds would save nothing more, as one that is run
+        again costs what its members cost.
+        """
         with self._lock:
             chances = [self._chance(variant) for variant in variants]
-        below = 0.0
-        yield from _portions([number for number, chance in enumerate(chances) if chance == 0.0], most)
-        for limit, size in NEWCOMERS:
-            yield from _portions([n for n, chance in enumerate(chances) if below < chance <= limit], min(most, size))
-            below = limit
+        crowd: list[int] = []
+        for number in sorted(range(len(variants)), key=lambda number: chances[number]):
+            chance = chances[number]
+            parts_here = bool(crowd) and (chance > 0.0) != (chances[crowd[-1]] > 0.0)
+            if parts_here or len(crowd) == most or len(crowd) * chance >= 1:
+                yield crowd
+                crowd = []
+            crowd.append(number)
+        if crowd:
+            yield crowd
 
     def _chance(self, variant: NumberedVariant) -> float:
         """How likely the platform is to refuse it."""
@@ -106,18 +115,14 @@ class Interest:
             return 1.0
         passes = 1.0
         usual = (self._turned_down[""] + _PRIOR[0] * _PRIOR[1]) / (self._seen[""] + _PRIOR[1])
-        for name in _signatures(variant):
-            for part in (_operator(name), name.partition(" ")[2]) if name not in self._accepted else ():
-                passes *= 1 - (self._turned_down[part] + usual * _WEIGHT) / (self._seen[part] + _WEIGHT)
+        for name in {name for name in _signatures(variant) if name not in self._accepted}:
+            parts = (_operator(name), name.partition(" ")[2])
+            passes *= 1 - max((self._turned_down[p] + usual * _WEIGHT) / (self._seen[p] + _WEIGHT) for p in parts)
         return 1 - passes
 
     def _is_refused(self, variant: NumberedVariant) -> bool:
         names = [name for name in _signatures(variant) if name not in self._accepted]
         return any(name in self._refused or _operator(name) in self._refused for name in names)
-
-
-def _portions(numbers: list[int], size: int) -> Iterator[list[int]]:
-    return (numbers[start : start + size] for start in range(0, len(numbers), size))
 
 
 def _signatures(variant: NumberedVariant) -> list[str]:
@@ -142,12 +147,37 @@ class CrowdRunner:
         self._spec = replace(spec, worker=CROWD_WORKER)
         self._interest = interest
         self._stopped = stopped
+        self._shares_lowering = (adapter_class(spec) or Platform).shares_lowering
         self._worker = BatchWorker(pool, self._spec, run_crowd, stopped=stopped, on_pause=on_pause)
 
     def run(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
         """Every fragment is done when this returns, unless the campaign was stopped."""
+        if self._shares_lowering:  # one by one they cost little more, and a refusal costs nobody else anything
+            self._settle_apart(variants, done)
+            return
         for crowd in self._interest.crowds(variants, CROWD):
             self._settle_all([variants[number] for number in crowd], crowd, done)
+
+    def _settle_apart(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
+        files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in variants]
+
+        def request(chosen: Sequence[int]) -> RunCrowd:
+            return RunCrowd(tuple(variants[n].parcel for n in chosen), tuple(str(files[n]) for n in chosen), True)
+
+        def settle(number: int, outcome: Outcome) -> None:
+            self._interest.settled(variants[number], outcome)
+            done(number, outcome)
+
+        def accept(number: int, found: CrowdRun, alone: bool) -> bool:
+            (outcome,) = self._believed(found, [files[number]])
+            settle(number, outcome)
+            return True
+
+        def on_death(number: int, death: Death) -> None:
+            files[number].unlink(missing_ok=True)
+            settle(number, died(self._spec.name, death))
+
+        self._worker.work(len(variants), request, accept, on_death)
 
     def _settle_all(
         self, variants: Sequence[NumberedVariant], numbers: Sequence[int], done: Callable[[int, Outcome], None]
@@ -158,11 +188,11 @@ class CrowdRunner:
             found = self._run([variants[member] for member in members])
             if found is None:
                 return True  # the campaign was stopped
-            if found.failure is not None and len(members) > 1:
-                named[:] = operators_in(found.failure.message)
+            (first, *_) = found
+            if not first.ok and len(members) > 1:
+                named[:] = operators_in(first.message)
                 return False
-            outcomes = (found.failure,) if found.failure is not None else found.outcomes
-            for member, outcome in zip(members, outcomes):
+            for member, outcome in zip(members, found):
                 self._interest.settled(variants[member], outcome)
                 done(numbers[member], outcome)
             return True
@@ -175,20 +205,30 @@ class CrowdRunner:
 
         by_halves(range(len(variants)), settle, part)
 
-    def _run(self, variants: Sequence[NumberedVariant]) -> CrowdRun | None:
-        files = [str(self._pool.scratch.new_file("outputs")) for _ in variants]
-        parcels: tuple[Parcel, ...] = tuple(variant.parcel for variant in variants)
-        answers: list[CrowdRun] = []
+    def _run(self, variants: Sequence[NumberedVariant]) -> list[Outcome] | None:
+        """What became of each in one crowd: either all have run, or the first outcome is the failure of all."""
+        files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in variants]
+        request = RunCrowd(tuple(variant.parcel for variant in variants), tuple(map(str, files)))
+        answers: list[list[Outcome]] = []
 
         def accept(number: int, found: CrowdRun, alone: bool) -> bool:
-            answers.append(found)
+            answers.append(self._believed(found, files))
             return True
 
         def on_death(number: int, death: Death) -> None:
-            answers.append(CrowdRun(failure=died(self._spec.name, death)))
+            answers.append([died(self._spec.name, death)])
 
-        self._worker.work(1, lambda chosen: RunCrowd(parcels, tuple(files)), accept, on_death)
+        self._worker.work(1, lambda chosen: request, accept, on_death)
         return answers[0] if answers else None
+
+    def _believed(self, found: CrowdRun, files: Sequence[Path]) -> list[Outcome]:
+        """What a worker says of these files; one crash where it speaks of others."""
+        if found.failure is not None and not found.failure.ok:
+            return [believed(found.failure, self._spec, files[0])]
+        if len(found.outcomes) != len(files):
+            return [Outcome(self._spec.name, Status.CRASH, Stage.LOAD, "its answer speaks of other programs")]
+        outcomes = [believed(outcome, self._spec, file) for outcome, file in zip(found.outcomes, files)]
+        return next(([outcome] for outcome in outcomes if not outcome.ok), outcomes)
 
 
 class FreshRunner(LocalRunner):

@@ -26,10 +26,9 @@ class Gather:
 
     most: int
     wait_s: float
+    """At most; the first batches wait less, so that something is known soon."""
     batch_s: float
     """Work that one batch should hold at most."""
-    first: int = 8
-    """Items of the first batch, before the pace is known."""
 
 
 class WorkQueue(Generic[T]):
@@ -48,7 +47,10 @@ class WorkQueue(Generic[T]):
         self.pace_s = 0.0
         """Seconds for one item lately; 0 before the first."""
         self.done = 0
+        self.batches = 0
         self.busy_s = 0.0
+        self.hurried = False
+        """Whether nothing more is to come: then no batch waits for more."""
         self._begun: float | None = None
         """When the first item was begun."""
         self._inbox: queue.SimpleQueue[T] = queue.SimpleQueue()
@@ -112,6 +114,7 @@ class WorkQueue(Generic[T]):
         spent = time.perf_counter() - start
         self.busy_s += spent
         self.done += len(batch)
+        self.batches += 1
         pace = spent / len(batch)
         self.pace_s = pace if not self.pace_s else 0.7 * self.pace_s + 0.3 * pace
 
@@ -132,12 +135,13 @@ class WorkQueue(Generic[T]):
         return batch
 
     def _gathered(self, batch: list[T], gather: Gather) -> list[T]:
-        wanted = int(gather.batch_s / self.pace_s) if self.pace_s else gather.first
-        deadline = time.monotonic() + gather.wait_s
+        wanted = int(gather.batch_s / self.pace_s) if self.pace_s else gather.most
+        deadline = time.monotonic() + min(gather.wait_s, 2.0**self.batches)
         while len(batch) < min(wanted, gather.most) and not self._stop.is_set():
+            left_s = 0.0 if self.hurried else deadline - time.monotonic()
             try:
-                batch.append(self._inbox.get(timeout=max(0.01, min(0.1, deadline - time.monotonic()))))
+                batch.append(self._inbox.get(timeout=max(0.01, min(0.1, left_s))))
             except queue.Empty:
-                if time.monotonic() >= deadline:
+                if left_s <= 0:
                     break
         return batch

@@ -135,6 +135,8 @@ class Platform(ABC):
     """Options that make it cheaper for many programs; whatever they show is confirmed without them."""
     family: ClassVar[str] = ""
     """Platforms that share an exporter, a compiler or kernels are one witness; its own name where it shares nothing."""
+    shares_lowering: ClassVar[bool] = False
+    """Whether many programs, foreseen together, cost one by one about as much as side by side in one program."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Distributions whose versions are reported with every result."""
     message_rules: ClassVar[MessageRules] = NO_RULES
@@ -154,6 +156,9 @@ class Platform(ABC):
     @abstractmethod
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
         """Make a case ready, each stage under `clock(stage)`."""
+
+    def foresee(self, cases: Sequence[Case]) -> None:  # noqa: B027 - most have nothing to share
+        """Cases that are prepared next, one by one: what they share can be made here, once for all of them."""
 
     def status_of(self, error: Exception, stage: Stage) -> Status:
         """What kind of failure an exception of this runtime is."""

@@ -1,7 +1,12 @@
-"""Running many cases as one program on a platform, by its ordinary way: prepared once, run once, split afterwards."""
+"""Running many cases on a platform at the cost of few.
+
+Side by side they are one program, by the platform's ordinary way: prepared once, run once, split afterwards. Apart,
+each is prepared alone, after what they share was made once for all of them (`Platform.foresee`).
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -21,15 +26,16 @@ from mindgap.records.outcome import Outcome, Stage, Status
 
 @dataclass(frozen=True, slots=True)
 class RunCrowd:
-    """Cases that run side by side, and the file that takes the outputs of each."""
+    """Cases that run side by side or apart, and the file that takes the outputs of each."""
 
     cases: tuple[Parcel, ...]
     files: tuple[str, ...]
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CrowdRun:
-    """What became of a crowd: an outcome per case, or the one failure of all."""
+    """What became of a crowd: an outcome per case, or the one failure of all. Apart, there is one for each case."""
 
     outcomes: tuple[Outcome, ...] = ()
     failure: Outcome | None = None
@@ -37,18 +43,41 @@ class CrowdRun:
 
 @stream_task
 def run_crowd(worker: Worker, request: RunCrowd) -> Iterator[CrowdRun]:
-    """Prepare and run all cases in one program, and give each its own outputs."""
+    """Prepare and run all cases in one program, and give each its own outputs; or one after the other."""
     collect_seldom()
-    yield _run(worker, request)
-
-
-def _run(worker: Worker, request: RunCrowd) -> CrowdRun:
     usual = worker.platform
     cheaper = type(usual)(replace(usual.spec, options={**usual.in_crowds, **usual.spec.options}))
+    if not request.apart:
+        yield _run(worker, cheaper, request)
+        return
+    constants = worker.keep(Constants)
+    cheaper.foresee([open_parcel(parcel, constants) for parcel in request.cases])
+    for parcel, file in zip(request.cases, request.files):
+        yield _run(worker, cheaper, RunCrowd((parcel,), (file,)))
+
+
+class _Refusals(set[tuple[Status, str]]):
+    """Kinds of refusal that the platform's usual way has told as well."""
+
+
+def _run(worker: Worker, cheaper: Platform, request: RunCrowd) -> CrowdRun:
     found = _run_on(cheaper, worker, request)
-    if found.failure is not None and len(request.cases) == 1 and usual.in_crowds:
-        return _run_on(usual, worker, request)  # a refusal is told as users meet it
-    return found
+    usual: Platform = worker.platform
+    if found.failure is None or len(request.cases) > 1 or not usual.in_crowds:
+        return found
+    kind = _kind_of(found.failure)
+    known = worker.keep(_Refusals)
+    if kind in known:
+        return found
+    told = _run_on(usual, worker, request)  # the first of each kind is told as users meet it
+    if told.failure is not None and told.failure.status is found.failure.status:
+        known.add(kind)
+    return told
+
+
+def _kind_of(failure: Outcome) -> tuple[Status, str]:
+    """The same for all refusals whose messages differ only in names and numbers."""
+    return failure.status, re.sub(r"(aten|prims)[.:]\S+|'[^']*'|\w*\(\w*\)|\w*[\d_]\w*", "#", failure.message)
 
 
 def _run_on(platform: Platform, worker: Worker, request: RunCrowd) -> CrowdRun:

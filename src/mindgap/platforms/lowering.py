@@ -11,8 +11,9 @@ Campaigns look at many programs this way. What they see is confirmed by torch's 
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -128,23 +129,33 @@ class Lowering:
     def lowered(self, program: Program, constants: Tensors) -> Lowered | None:
         """The program as the decomposition would leave it; None where torch's own path must do it."""
         try:
-            nodes, outputs = _with_copies(program)
-            metas = _metas(program, nodes)
-            calls = {node.id: _call_of(node, metas) for node in nodes if node.op != _ACCESS}
-            if len(self.pieces) > MOST_PIECES:
-                self.pieces.clear()
-            self._learn({call.key: (node, call) for node in nodes if (call := calls.get(node.id))})
+            nodes, outputs, calls = _calls_of(program)
+            self._learn([(node, calls[node.id]) for node in nodes if node.id in calls])
             return _Stitching(self.pieces, program, constants, nodes, calls, outputs).lowered()
         except Unknown:
             return None
 
-    def _learn(self, wanted: Mapping[Any, tuple[Node, _Call]]) -> None:
-        new = [(key, node, call) for key, (node, call) in wanted.items() if key not in self.pieces]
-        kept = [item for item in new if self._stays(item[1].op)]
+    def learn(self, programs: Iterable[Program]) -> None:
+        """Decompose the calls of many programs together, so that each of them is put together from known pieces."""
+        wanted: list[tuple[Node, _Call]] = []
+        for program in programs:
+            with contextlib.suppress(Unknown):
+                nodes, _, calls = _calls_of(program)
+                wanted += [(node, calls[node.id]) for node in nodes if node.id in calls]
+        self._learn(wanted)
+
+    def _learn(self, wanted: Iterable[tuple[Node, _Call]]) -> None:
+        if len(self.pieces) > MOST_PIECES:
+            self.pieces.clear()
+        new = {call.key: (call.key, node, call) for node, call in wanted if call.key not in self.pieces}
+        kept = [item for item in new.values() if self._stays(item[1].op)]
         self._learn_together(kept, self._kept)
-        traced = [item for item in new if not self._stays(item[1].op)]
-        for first in range(0, len(traced), CROWD):
-            self._learn_together(traced[first : first + CROWD], self._traced)
+        traced = [item for item in new.values() if not self._stays(item[1].op)]
+        refused = [item for item in traced if not _can_be_traced(item[1], item[2])]
+        self.pieces.update((key, None) for key, _, _ in refused)  # in a crowd, all others would be traced again
+        left = [item for item in traced if item[0] not in self.pieces]
+        for first in range(0, len(left), CROWD):
+            self._learn_together(left[first : first + CROWD], self._traced)
 
     def _learn_together(self, new: Sequence[_New], lower: Callable[[Program], Graph]) -> None:
         """All in one program; in halves when torch refuses them together."""
@@ -248,6 +259,13 @@ def _call_of(node: Node, metas: Mapping[int, NodeMeta]) -> _Call:
     return _Call(tuple(key), tuple(given), tuple(slot.meta for slot in given.values()), in_place)
 
 
+def _calls_of(program: Program) -> tuple[list[Node], list[int], dict[int, _Call]]:
+    """The nodes with copies of what they write to, the values that are returned, and each node's call."""
+    nodes, outputs = _with_copies(program)
+    metas = _metas(program, nodes)
+    return nodes, outputs, {node.id: _call_of(node, metas) for node in nodes if node.op != _ACCESS}
+
+
 def _tensors_only(meta: NodeMeta) -> bool:
     return isinstance(meta, TensorMeta) or (bool(meta) and all(isinstance(item, TensorMeta) for item in meta or ()))
 
@@ -285,6 +303,21 @@ def _with_copies(program: Program) -> tuple[list[Node], list[int]]:
 
 
 # Learning
+
+
+def _can_be_traced(node: Node, call: _Call) -> bool:
+    """Whether torch takes the call's shapes and dtypes: most that cannot be traced fail here already."""
+    metas = dict(zip(call.given, call.metas))
+
+    def given(leaf: Any) -> Any:
+        return _fake(metas[int(leaf)]) if isinstance(leaf, Ref) else leaf
+
+    try:
+        with torch.no_grad(), _mode():
+            ops.resolve(node.op)(*map_leaves(node.args, given), **map_leaves(dict(node.kwargs), given))
+    except Exception:  # whatever torch raises: its own path will raise it again, and tell
+        return False
+    return True
 
 
 @dataclass(frozen=True)

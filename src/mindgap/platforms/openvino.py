@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
@@ -58,6 +59,7 @@ class OpenVino(Platform):
         LOWERING: LOWERING_MEANS,
     }
     in_crowds: ClassVar = {LOWERING: REMEMBERED}
+    shares_lowering = True
     packages = ("openvino",)
     message_rules = TORCH + MessageRules(
         summaries=(
@@ -86,9 +88,17 @@ class OpenVino(Platform):
 
         return guarded(ask)
 
+    def foresee(self, cases: Sequence[Case]) -> None:
+        if self.remembers:
+            with quiet():
+                lowering().learn(case.graph for case in cases)
+
+    @property
+    def remembers(self) -> bool:
+        return self.spec.options.get(LOWERING) == REMEMBERED
+
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
-        remembered = self.spec.options.get(LOWERING) == REMEMBERED
-        exported = export(case, clock, lowering() if remembered else None)
+        exported = export(case, clock, lowering() if self.remembers else None)
         with clock(Stage.CONVERT), quiet():
             openvino = import_quietly()
             model = openvino.convert_model(exported.exported)

@@ -31,7 +31,7 @@ class Provenance:
     mutations: tuple[str, ...] = ()
     """The registered names of those mutations."""
     values: str = "ordinary"
-    """The plan that its inputs were made by."""
+    """The plan that its inputs were made by; of a fragment its classes of values, joined by `+`."""
     donor: str = ""
     """Fingerprint of the program that parts could be taken from; needed to make the variant again."""
     donor_name: str = ""

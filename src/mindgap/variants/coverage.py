@@ -104,7 +104,8 @@ def contexts_of(program: Program, values: str) -> tuple[str, ...]:
         dtypes = ",".join(dict.fromkeys(meta.dtype for meta in tensors))
         _, rank, layout = _context(tensors[0] if tensors else None)
         odd = " empty" if any(0 in meta.shape for meta in tensors) else " scalar" if tensors and not rank else ""
-        found[f"{node.op} {dtypes}{odd} | {rank} {layout} {literal_class(node)} {values}"] = None
+        for each in values.split("+"):
+            found[f"{node.op} {dtypes}{odd} | {rank} {layout} {literal_class(node)} {each}"] = None
     return tuple(found)
 
 

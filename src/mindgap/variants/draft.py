@@ -66,6 +66,11 @@ class Draft:
 
     # Looking
 
+    @property
+    def next_id(self) -> int:
+        """Of whatever is inserted next."""
+        return self._next
+
     def node(self, identity: int) -> Node | None:
         """A node by id; None for inputs and constants, and for what was removed."""
         if identity in self._nodes:

@@ -11,7 +11,7 @@ import functools
 import math
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
@@ -20,7 +20,7 @@ import torch
 
 from mindgap.errors import MindgapError
 from mindgap.program.build import without_unused
-from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, references
+from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, map_leaves, references
 from mindgap.program.interpret import Executable
 from mindgap.program.made import Recipe, held, recreate
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta
@@ -45,6 +45,8 @@ _WEIGHTS: Final = {
     "bool": 1,
 }  # fmt: skip
 """How often a dtype is wished for: whole numbers, bool and half precision together twice as often as float32."""
+_INPUTS: Final = 3
+"""Tensors for one call."""
 _SHAPES: Final = (
     (1,), (17,), (3,), (8,), (33,), (0,), (), (1, 1), (2, 17), (4, 8), (0, 3), (3, 1, 5), (2, 3, 4), (1, 3, 7, 7),
     (2, 4, 5, 5),
@@ -61,6 +63,9 @@ _WRITE: Final = 0.2
 """How often a value is overwritten by an in-place operator before or behind."""
 _TRIES: Final = 4
 _MOST_ATTEMPTS: Final = 40
+_CLASSES: Final = 3
+"""Classes of values that an operator is applied to, one call each: what a call costs is lowering it, and that is paid
+once for calls that differ in nothing but numbers."""
 _REFUSED: Final = 0.08
 """How often an operator may get values that eager refuses although shapes and dtypes fit: do platforms check them?"""
 _MUTATED: Final = 0.3
@@ -185,7 +190,6 @@ def make_fragment(given: Places, seed: int, asked: Wish, rules: RuleTable = SHAR
         base=given.base.fingerprint,
         base_name=given.base.name,
         seed=seed,
-        values=asked.values,
         donor="",
         donor_name="",
         focus=(asked.op, asked.dtype, asked.values),
@@ -198,23 +202,30 @@ def _applied(given: Places, rng: Random, asked: Wish, rules: RuleTable) -> Varia
     """The operator on tensors of a real shape, or of one that vector code treats specially."""
     shape, stride = _shape(given, rng)
     low, high = rng.choice(((-1.0, 1.0), (-1.0, 1.0), (-4.0, 4.0), (0.01, 1.0), (-100.0, 100.0)))
-    inputs, example = [], []
-    for number in range(3):
+    metas = []
+    for number in range(_INPUTS):
         mine, step = shape, stride
         if number and shape and rng.random() < 0.15:  # broadcast
             mine = (*shape[:-1], 1) if rng.random() < 0.5 else shape[1:]
             step = contiguous_stride(mine)
-        inputs.append(Input(number, f"x{number}", TensorMeta(mine, asked.dtype, step)))
-        example.append(recipe_of(asked.dtype, asked.values, rng, low, high))
+        metas.append(TensorMeta(mine, asked.dtype, step))
+    others = [values for values in classes_of(asked.dtype) if values != asked.values]
+    classes = [asked.values, *rng.sample(others, min(len(others), _CLASSES - 1))]
+    inputs, example = [], []
+    for number, meta in enumerate(metas * len(classes)):
+        inputs.append(Input(number, f"x{number}", meta))
+        example.append(recipe_of(asked.dtype, classes[number // _INPUTS], rng, low, high))
     base = prepare("fragment", Program("fragment", tuple(inputs), (), (), (), tuple(example)), {})
     draft = _FragmentDraft(base, rules, rng)
     draft.allow_poison = True
     draft.keeps_refused = rng.random() < _REFUSED
-    tensors = [Ref(number) for number in range(3)]
+    tensors = [Ref(number) for number in range(_INPUTS)]
     if rng.random() < _WRITE / 2:
         _overwrite(draft, tensors[0])
+    before = draft.next_id
     result = _tried(draft, asked.op, tensors)
     draft.steps.append(f"apply {asked.op} to {asked.dtype}{list(shape)} with {asked.values} values")
+    used = [asked.values, *_again(draft, range(before, draft.next_id), classes[1:])]
     if rng.random() < _SECOND:
         state = draft.checkpoint()
         other = rng.choice(catalogue.functional())
@@ -227,8 +238,34 @@ def _applied(given: Places, rng: Random, asked: Wish, rules: RuleTable) -> Varia
         _overwrite(draft, rng.choice((result, tensors[0])))
     intent = Intent.INVALID if draft.refusal else Intent.VALID
     told = (*draft.steps, f"eager refuses it: {draft.refusal}") if draft.refusal else tuple(draft.steps)
-    found = Variant(draft.build("fragment"), Provenance("", "", 0, intent, told, ("apply-operator",)))
+    provenance = Provenance("", "", 0, intent, told, ("apply-operator",), values="+".join(used))
+    found = Variant(draft.build("fragment"), provenance)
     return _mutated(found, rng, rules) if rng.random() < _MUTATED and not draft.refusal else found
+
+
+def _again(draft: _FragmentDraft, calls: range, classes: Sequence[str]) -> Iterator[str]:
+    """The same calls on inputs of other classes of values, next to each other; the classes that could be had."""
+    if draft.refusal:
+        return
+    draft.keeps_refused = False  # what one class of values has refused would hide the others
+    for turn, values in enumerate(classes, start=1):
+        instead = {number: Ref(turn * _INPUTS + number) for number in range(_INPUTS)}
+
+        def change(leaf: Any, instead: dict[int, Ref] = instead) -> Any:
+            return instead.get(int(leaf), leaf) if isinstance(leaf, Ref) else leaf
+
+        state = draft.checkpoint()
+        try:
+            for identity in calls:
+                node = draft.node(identity)
+                if node is not None:
+                    args, kwargs = map_leaves(node.args, change), map_leaves(dict(node.kwargs), change)
+                    instead[identity] = draft.insert(END, node.op, args, kwargs)
+        except Refused:
+            draft.restore(state)
+            continue
+        draft.steps.append(f"and again with {values} values")
+        yield values
 
 
 class _FragmentDraft(Draft):
@@ -261,7 +298,7 @@ def _mutated(found: Variant, rng: Random, rules: RuleTable) -> Variant:
         return found
     before, after = found.provenance, more.provenance
     steps, names = (*before.steps, *after.steps), (*before.mutations, *after.mutations)
-    return Variant(more.program, replace(after, steps=steps, mutations=names))
+    return Variant(more.program, replace(after, steps=steps, mutations=names, values=before.values))
 
 
 def _tried(draft: _FragmentDraft, op: str, tensors: Sequence[Ref]) -> Ref:
@@ -325,7 +362,7 @@ def _cut_out(given: Places, rng: Random, asked: Wish, rules: RuleTable) -> Varia
         return None
     told = [str(node.op) for node in part.nodes]
     steps = (f"cut out {', '.join(told)} in {asked.dtype} with {asked.values} values", *found.provenance.steps)
-    return Variant(found.program, replace(found.provenance, steps=steps))
+    return Variant(found.program, replace(found.provenance, steps=steps, values=asked.values))
 
 
 def _neighbourhood(given: Places, rng: Random) -> set[int]:

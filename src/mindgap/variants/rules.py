@@ -343,6 +343,8 @@ def _result(found: Any) -> Result:
 def _guess(found: Any, inputs: list[Value]) -> Result:
     """For large tensors: the sketch's shape, and the widest range of the inputs."""
     if isinstance(found, torch.Tensor):
+        if found.dtype not in DTYPE_NAMES:
+            raise Refused(f"no program holds {found.dtype}")
         meta = TensorMeta(tuple(found.shape), DTYPE_NAMES[found.dtype], tuple(found.stride()))
         if len(inputs) == 1 and inputs[0].dtype is found.dtype:
             return value(meta, inputs[0].range)

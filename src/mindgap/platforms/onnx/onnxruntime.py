@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -23,7 +23,7 @@ from mindgap.platforms.base import (
     thread_knobs,
     threads_of,
 )
-from mindgap.platforms.exported import LOWERING, LOWERING_MEANS, REMEMBERED, ExportedRun, from_bits, to_numpy
+from mindgap.platforms.exported import LOWERING, LOWERING_MEANS, REMEMBERED, ExportedRun, from_bits, quiet, to_numpy
 from mindgap.platforms.ladder import Knob, Ladder, Rung
 from mindgap.platforms.messages import MessageRules
 from mindgap.platforms.onnx.export import (
@@ -37,6 +37,7 @@ from mindgap.platforms.onnx.export import (
     TORCH_TYPES,
     add_model,
     export_onnx,
+    exporter,
     require_exporter,
 )
 from mindgap.platforms.probing import guarded, is_two, working
@@ -96,6 +97,7 @@ class OnnxRuntime(Platform):
     }
     in_crowds: ClassVar = {LOWERING: REMEMBERED}
     family = "onnx"
+    shares_lowering = True
     packages = (*PACKAGES, "onnxruntime")
     message_rules = _MESSAGES
 
@@ -113,8 +115,17 @@ class OnnxRuntime(Platform):
 
         return guarded(ask)
 
+    def foresee(self, cases: Sequence[Case]) -> None:
+        if self.remembers:
+            with quiet():
+                exporter().lowering.learn(case.graph for case in cases)
+
+    @property
+    def remembers(self) -> bool:
+        return self.spec.options.get(LOWERING) == REMEMBERED
+
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
-        model = export_onnx(case, clock, self.spec.options.get(LOWERING) == REMEMBERED)
+        model = export_onnx(case, clock, self.remembers)
         with clock(Stage.COMPILE):
             source = str(model.path) if model.path else model.proto.SerializeToString()
             session = self.session(source)
@@ -155,7 +166,9 @@ class OnnxRuntime(Platform):
 
     def status_of(self, error: Exception, stage: Stage) -> Status:
         """Its exceptions share no base class, and it calls a missing kernel an invalid graph."""
-        text = str(error)
+        text = self.message_of(error) if stage is Stage.CONVERT else str(error)
+        if stage is Stage.CONVERT:  # the exporter's own exceptions say less than what they were raised from
+            return status_of(RuntimeError(text), stage)
         if stage is Stage.COMPILE and "Type Error" in text and "is invalid" in text:
             return Status.UNSUPPORTED
         if stage is Stage.RUN and type(error).__name__ in ("InvalidArgument", "RuntimeException"):

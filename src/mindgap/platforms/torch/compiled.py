@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -10,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 
@@ -19,6 +20,7 @@ from mindgap.platforms.ladder import Ladder
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.platforms.torch.devices import DEVICES, Device
 from mindgap.platforms.torch.layers import knobs_for, rungs_to
+from mindgap.platforms.torch.one_unit import one_translation_unit
 from mindgap.platforms.torch.script import on_torch
 from mindgap.platforms.torch.torch_run import (
     PlacedCall,
@@ -35,6 +37,8 @@ from mindgap.program.state import ModuleState
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
 
+UNITS: Final = "translation_units"
+
 
 class CompiledPlatform(TorchPlatform):
     """The user's module under torch.compile, with proof that something was compiled."""
@@ -44,6 +48,7 @@ class CompiledPlatform(TorchPlatform):
         "mode": "torch.compile's mode",
         "dynamic": "torch.compile's dynamic: true, false, or automatic when not set",
         "inductor": 'switches of torch._inductor.config: { "cpp.simdlen" = 0 }',
+        UNITS: "one: all C++ kernels of a program in one translation unit, for programs of many small parts",
     }
     compares_with_eager_of_its_device = True
 
@@ -89,11 +94,13 @@ class CompiledPlatform(TorchPlatform):
         if unknown:
             raise StageFailure(Status.UNSUPPORTED, f"inductor has no switch {unknown[0]} in torch {torch.__version__}")
 
+        one_unit = self.spec.options.get(UNITS) == "one"
+
         def run(tensors: Sequence[torch.Tensor]) -> Any:
-            with config.patch(switches):
+            with config.patch(switches), one_translation_unit() if one_unit else contextlib.nullcontext():
                 return call(tensors)
 
-        return run if switches else call
+        return run if switches or one_unit else call
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
@@ -140,6 +147,7 @@ class Inductor(CompiledPlatform):
     summary = "torch.compile"
     install = "apt-get install g++"
     packages = (*TorchPlatform.packages, "triton")
+    in_crowds: ClassVar = {UNITS: "one"}
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
 
     @classmethod
