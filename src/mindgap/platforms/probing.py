@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import torch
 
-from mindgap.errors import PlatformUnavailable
+from mindgap.errors import PlatformUnavailable, UsageError
 from mindgap.execution.pool import HOST, Pool, in_parallel
 from mindgap.execution.process import Death
 from mindgap.execution.serve import load_adapter
 from mindgap.execution.tasks import Worker, task
+from mindgap.platforms.environments import MARKER
 from mindgap.platforms.messages import first_cause
 from mindgap.platforms.registry import environment_damage
+from mindgap.records.files import write_whole
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import DTYPES
 
@@ -105,6 +112,22 @@ def working(names: Iterable[str], works: Callable[[str], bool]) -> tuple[str, ..
             return False
 
     return tuple(name for name in names if tried(name))
+
+
+def remembered_dtypes(spec: PlatformSpec, names: Sequence[str], works: Callable[[str], bool]) -> tuple[str, ...]:
+    """The same, measured once in an environment that mindgap installed: nothing in it changes."""
+    file = Path(sys.prefix) / f"dtypes-{hashlib.blake2b(spec.name.encode(), digest_size=6).hexdigest()}.json"
+    try:
+        known = json.loads(file.read_bytes())
+        if isinstance(known, list) and set(known) <= set(names):
+            return tuple(known)
+    except (OSError, ValueError):
+        pass
+    found = working(names, works)
+    if found and (file.parent.parent / MARKER).exists():
+        with contextlib.suppress(UsageError):  # an isolated worker may not write there
+            write_whole(file, json.dumps(found))
+    return found
 
 
 def is_two(total: torch.Tensor, dtype: str) -> bool:

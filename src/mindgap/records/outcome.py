@@ -84,6 +84,10 @@ class Outcome:
     """Outputs that are neither tensors nor numbers, each with its class: `state (Session)`."""
     note: str = ""
     """What a reader should know although nothing failed (graph breaks, a fallback)."""
+    fallback: float | None = None
+    """The share of operators that ran elsewhere than the platform says; None where its runtime cannot tell."""
+    family: str = ""
+    """Platforms that share an exporter, a compiler or kernels: together they are one witness."""
     stable: bool | None = None
     """Whether a second run gave the same bits; None when there was no second run."""
     seconds: Mapping[str, float] = field(default_factory=dict)
