@@ -133,4 +133,4 @@ def test_the_script_holds_the_runtimes_own_calls(capsys: pytest.CaptureFixture[s
     space["mlx_words"] = torch_words
     (result,) = space["on_platform"](as_module(torch.maximum), [X, Y])
     assert result.equal(torch.maximum(X, Y))
-    assert capsys.readouterr().out == "calls maximum\n"
+    assert capsys.readouterr().err == "calls maximum\n"

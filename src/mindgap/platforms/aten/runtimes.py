@@ -135,6 +135,8 @@ def _own_text(source: str) -> str:
 
 _SCRIPT: Final = """
 def on_platform(model, inputs):
+    import sys
+
     exported = torch.export.export(model, tuple(inputs), strict=False).run_decompositions()
     words = {words}()
     seen = set()
@@ -142,7 +144,7 @@ def on_platform(model, inputs):
     def say(word, *args):  # the runtime's own calls, each shown once
         if word not in seen and word not in ("array", "tensor", "cast", "full"):
             seen.add(word)
-            print("calls", word)
+            print("calls", word, file=sys.stderr)
         return words(word, *args)
 
     return Graph(exported, say).run(inputs)

@@ -16,7 +16,15 @@ from typing import Any, ClassVar, Final
 
 import torch
 
-from mindgap.platforms.base import Prepared, StageClock, StageFailure, status_of, thread_knobs
+from mindgap.platforms.base import (
+    FALLBACK,
+    FALLBACK_MEANS,
+    Prepared,
+    StageClock,
+    StageFailure,
+    status_of,
+    thread_knobs,
+)
 from mindgap.platforms.ladder import Ladder
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.platforms.torch import interpreted
@@ -50,7 +58,7 @@ class CompiledPlatform(TorchPlatform):
         "mode": "torch.compile's mode",
         "dynamic": "torch.compile's dynamic: true, false, or automatic when not set",
         "inductor": 'switches of torch._inductor.config: { "cpp.simdlen" = 0 }',
-        "fallback": "whether Triton code may leave operations to ATen (true); only where it is interpreted",
+        FALLBACK: f"{FALLBACK_MEANS}; of inductor@triton",
         UNITS: "one: all C++ kernels of a program in one translation unit, for programs of many small parts",
     }
     compares_with_eager_of_its_device = True
@@ -78,8 +86,7 @@ class CompiledPlatform(TorchPlatform):
             prepared.note = what_was_compiled()
             if tally is not None:
                 prepared.note = "; ".join(filter(None, [tally.note(), prepared.note]))
-                if not self.spec.options.get("fallback", True):
-                    tally.refuse_fallback()
+                prepared.fallback = tally.fallback()
         return prepared
 
     def compile(self, model: Any, placement: Placement) -> Any:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.platforms.base import Profile, StageFailure
+from mindgap.platforms.base import Fallback, Profile, StageFailure
 from mindgap.platforms.ladder import Knob
 from mindgap.platforms.recipe import Recipe
 from mindgap.platforms.torch import triton_stand_ins
@@ -79,20 +79,16 @@ class Tally:
         self.left = Counter()
 
     def note(self) -> str:
-        """`2 Triton kernels interpreted; 1 of 7 operations left to ATen, which is eager again: convolution`."""
-        kernels = f"{self.interpreted} Triton kernel{'' if self.interpreted == 1 else 's'} interpreted"
-        left = self.left.total()
-        if not left:
-            return kernels
+        """`2 Triton kernels interpreted; left to ATen: convolution x2, mm`."""
+        kernels = f"{self.interpreted or 'no'} Triton kernel{'' if self.interpreted == 1 else 's'} interpreted"
         names = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in self.left.most_common(4))
         more = f" and {len(self.left) - 4} more" if len(self.left) > 4 else ""
-        share = f"{left} of {left + self.generated} operations left to ATen, which is eager again: {names}{more}"
-        return f"{kernels}; {share}" if self.interpreted else f"no Triton kernel: {share}"
+        return f"{kernels}; left to ATen: {names}{more}" if names else kernels
 
-    def refuse_fallback(self) -> None:
-        """For whoever forbids it: what ATen ran says nothing about Triton code."""
-        if self.left:
-            raise StageFailure(Status.UNSUPPORTED, f"fallback is forbidden: {self.note()}")
+    def fallback(self) -> Fallback:
+        """The share of operations that got no Triton kernel."""
+        left = self.left.total()
+        return Fallback(left / max(left + self.generated, 1), "ATen, which is eager again")
 
 
 TALLY: Final = Tally()
