@@ -32,7 +32,8 @@ SWITCHES: Final = {"cpu_backend": "triton"}
 PROFILE: Final = Profile(
     "inductor's GPU code generator, its Triton kernels run by Triton's interpreter on this CPU: indexing, masks, "
     "reductions, promotion, lowering - not GPU arithmetic",
-    env={"TRITON_INTERPRET": "1"},
+    # A graph from inductor's cache would run without being counted.
+    env={"TRITON_INTERPRET": "1", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"},
     options={"inductor": SWITCHES},
 )
 
