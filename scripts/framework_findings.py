@@ -39,7 +39,6 @@ FINDINGS: Final = {
     "mindspore": {
         "exp(-87)": ("mint.exp(Tensor(np.float32([-87.0])))[0].item()", 1.6458115e-38, 1e-5),
         "exp(88)": ("mint.exp(Tensor(np.float32([88.0])))[0].item()", 1.651636255e38, 1e-5),
-        "log(1e-30)": ("mint.log(Tensor(np.float32([1e-30])))[0].item()", -69.07755278665029, 2e-7),
         "expm1(1e-7)": ("mint.expm1(Tensor(np.float32([1e-7])))[0].item()", 1.0000000500000017e-07, 1e-2),
         "log1p(1e-7)": ("mint.log1p(Tensor(np.float32([1e-7])))[0].item()", 9.99999950e-08, 1e-2),
         "sigmoid(-9)": ("mint.sigmoid(Tensor(np.float32([-9.0])))[0].item()", 1.2339457598623172e-4, 1e-6),

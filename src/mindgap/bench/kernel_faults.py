@@ -12,7 +12,7 @@ from mindgap.program.case import Case
 from mindgap.records.outcome import Status
 
 FAULTS: Final[dict[str, tuple[str, str]]] = {
-    "a dropped mask": (r"tl\.where\([^,()]*mask[^,()]*, (\w+), [^()]*\)", r"\1"),
+    "a dropped mask": (r"tl\.where\([^,()]*mask[^,()]*, (\w+), (?:[^()]|\([^()]*\))*\)", r"\1"),
     "an index off by one": (r"tl\.load\(in_ptr0 \+ \(", "tl.load(in_ptr0 + (1 + "),
     "a missing promotion": (r"\)\.to\(tl\.(?:float32|int64)\)", ")"),
 }
