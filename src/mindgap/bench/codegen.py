@@ -39,7 +39,7 @@ PROGRAMS: Final[dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]]] 
     "layer_norm of 19": (_norm, (_ramp(4, 19),)),
     "slice and shift": (lambda x: x[:, 1:] * 2 + 1, (_ramp(3, 9),)),
     "softmax of bfloat16": (lambda x: torch.softmax(x, -1), (_ramp(3, 21, dtype=torch.bfloat16),)),
-    "squares of float16": (lambda x: (x * 200 * x).sqrt().abs(), (_ramp(40, dtype=torch.float16) * 8,)),
+    "float32 sum of float16": (lambda x: (x.float() * 3).sum(), (_ramp(301, dtype=torch.float16) + 2,)),
     "sum of int8": (lambda x: x.sum(), ((_ramp(90) * 40).to(torch.int8),)),
 }
 """Small programs of finite, ordinary values that the faults may spoil."""
