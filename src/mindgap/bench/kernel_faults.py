@@ -14,7 +14,7 @@ from mindgap.records.outcome import Status
 FAULTS: Final[dict[str, tuple[str, str]]] = {
     "a dropped mask": (r"tl\.where\([^,()]*mask[^,()]*, (\w+), (?:[^()]|\([^()]*\))*\)", r"\1"),
     "an index off by one": (r"tl\.load\(in_ptr0 \+ \(", "tl.load(in_ptr0 + (1 + "),
-    "a missing promotion": (r"\)\.to\(tl\.(?:float32|int64)\)", ")"),
+    "a missing promotion": (r"([\w)])\.to\(tl\.(?:float32|int64)\)", r"\1"),
 }
 """What to look for in the source of a kernel, and what stands there instead."""
 
