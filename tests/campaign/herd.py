@@ -14,7 +14,7 @@ from mindgap.program.case import Case
 from mindgap.program.graph import Node
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Ran, Stage
-from mindgap.records.platform import Probe
+from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import NamedTensor
 
 WRONG: Final = "aten.tanh.default"
@@ -59,3 +59,23 @@ class Herd(Platform):
             if REFUSED in held:
                 raise NotImplementedError(f"no conversion rule for {REFUSED}")
             return _Run(case)
+
+
+class Flock(Herd):
+    """The same, but what its programs share is made once for many."""
+
+    runtime = "flock"
+    summary = "a herd whose members are foreseen"
+    shares_lowering = True
+
+    def __init__(self, spec: PlatformSpec) -> None:
+        super().__init__(spec)
+        self._foreseen: set[str] = set()
+
+    def foresee(self, cases: Sequence[Case]) -> None:
+        self._foreseen.update(node.op for case in cases for node in case.graph.nodes)
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        prepared = super().prepare(case, clock)
+        prepared.note = "foreseen" if {node.op for node in case.graph.nodes} <= self._foreseen else ""
+        return prepared

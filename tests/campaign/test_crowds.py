@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mindgap.campaign.crowds import Interest
 from mindgap.campaign.culprits import culprit
@@ -58,9 +60,9 @@ def fragments() -> Iterator[Variant]:
         number += 1
 
 
-def config() -> Config:
+def config(adapter: str = "Herd") -> Config:
     limits = Limits(cpu_s=20.0, wall_s=20.0, memory_mb=2048)
-    spec = PlatformSpec("herd", "tests.campaign.herd:Herd", env={"PYTHONPATH": str(programs.ROOT)}, limits=limits)
+    spec = PlatformSpec("herd", f"tests.campaign.herd:{adapter}", env={"PYTHONPATH": str(programs.ROOT)}, limits=limits)
     return Config({"herd": spec}, Limits(), None)
 
 
@@ -68,8 +70,8 @@ def plan(share: float = 1.0) -> Plan:
     return Plan(("eager", "herd"), COUNT, timeout_s=20.0, metamorphic_share=0.0, fragments=share)
 
 
-def run(directory: Path, given: Plan | None, **details: object) -> None:
-    programs.run(directory, given, config=config(), numbering=programs.MadeHere(fragments), **details)
+def run(directory: Path, given: Plan | None, adapter: str = "Herd", **details: object) -> None:
+    programs.run(directory, given, config=config(adapter), numbering=programs.MadeHere(fragments), **details)
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +144,21 @@ def test_the_same_plan_gives_the_same_ledger_also_in_parts(hunted: Path, tmp_pat
     assert_same(hunted, tmp_path / "parts")
 
 
+def test_what_is_foreseen_runs_one_by_one_and_nobody_suffers_for_another(hunted: Path, tmp_path: Path) -> None:
+    run(tmp_path / "apart", plan(), adapter="Flock")
+    query = (
+        "SELECT o.program, o.status, o.note FROM outcomes o JOIN platforms f ON f.id = o.platform AND f.name = 'herd'"
+    )
+    rows = {}
+    for directory in (hunted, tmp_path / "apart"):
+        with open_ledger(directory) as data:
+            rows[directory.name] = {number: (status, note) for number, status, note in data.execute(query)}
+    apart = rows["apart"]
+    assert {n: status for n, (status, _) in apart.items()} == {n: s for n, (s, _) in rows[hunted.name].items()}
+    assert sum(note == "foreseen" for _, note in apart.values()) > COUNT // 2
+    assert not read(tmp_path / "apart").crowd_only
+
+
 def numbered(*contexts: str) -> NumberedVariant:
     return NumberedVariant(0, "", "", 1, Parcel(), Provenance("b", "b", 0, is_fragment=True), contexts)
 
@@ -160,6 +177,27 @@ def test_what_is_refused_is_put_off_and_newcomers_keep_apart() -> None:
     assert not interest.wants(both, pressed=False)
     assert next(interest.crowds([known, new, bad, known], 48)) == [0, 3]
     assert [2] in list(interest.crowds([known, new, bad, known], 48))
+
+
+@given(
+    st.lists(st.sampled_from("abcdefgh"), max_size=60),
+    st.sets(st.sampled_from("abcd")),
+    st.sets(st.sampled_from("cdef")),
+)
+def test_everybody_is_in_one_crowd_and_the_accepted_are_among_themselves(
+    names: list[str], accepted: set[str], refused: set[str]
+) -> None:
+    interest = Interest()
+    for name in sorted(refused - accepted):
+        interest.settled(numbered(f"aten.{name}.x f32 | 1"), NO)
+    for name in sorted(accepted):
+        interest.settled(numbered(f"aten.{name}.x f32 | 1"), OK)
+    crowds = list(interest.crowds([numbered(f"aten.{name}.x f32 | 1") for name in names], 48))
+    assert sorted(number for crowd in crowds for number in crowd) == list(range(len(names)))
+    for crowd in crowds:
+        members = {names[number] for number in crowd}
+        assert members <= accepted or not members & accepted
+        assert len(crowd) == 1 or not members & (refused - accepted)
 
 
 def test_with_two_unknown_parts_nobody_is_blamed() -> None:

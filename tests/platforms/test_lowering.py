@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import pytest
 import torch
@@ -127,3 +130,41 @@ def _same_both_ways(stock: Platform, remembering: Platform, program: Program) ->
         return False
     assert same_outputs(first, second), program.name
     return True
+
+
+def test_what_many_programs_call_is_traced_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned = lowering()
+    traced: list[int] = []
+    trace = Lowering._traced
+
+    def counted(self: Lowering, crowd: Program) -> torch.fx.Graph:
+        traced.append(len(crowd.nodes))
+        return trace(self, crowd)
+
+    monkeypatch.setattr(Lowering, "_traced", counted)
+    x = torch.ones(3, 4)
+    cases = [witness_of(f, x) for f in (torch.nn.functional.silu, torch.nn.functional.hardswish, torch.var)]
+    learned.learn(case.graph for case in cases)
+    assert len(traced) == 1
+    for case in cases:
+        found, stock = both_ways(case, learned)
+        assert found is not None and targets(found) == stock
+    assert len(traced) == 1
+
+
+def test_a_call_that_cannot_be_traced_costs_its_neighbours_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned = lowering()
+    good = witness_of(torch.nn.functional.silu, torch.ones(3, 4))
+    (node,) = good.graph.nodes
+    bad = replace(good.graph, nodes=(replace(node, op="aten.logsumexp.default", args=(node.args[0], [7])),))
+    sizes: list[int] = []
+    learn = Lowering._learn_together
+
+    def counted(self: Lowering, new: Sequence[Any], lower: Any) -> None:
+        sizes.append(len(new))
+        learn(self, new, lower)
+
+    monkeypatch.setattr(Lowering, "_learn_together", counted)
+    learned.learn([bad, good.graph])
+    assert learned.lowered(good.graph, good.constants) is not None and learned.lowered(bad, {}) is None
+    assert max(sizes) == 1  # only the good one was traced, once

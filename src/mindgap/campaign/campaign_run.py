@@ -22,7 +22,9 @@ from mindgap.campaign.workforce import Workforce
 from mindgap.campaign.writer import Writer
 from mindgap.errors import NoSpace
 from mindgap.execution.batches import SPACE_WAIT_S
+from mindgap.platforms.base import Platform
 from mindgap.platforms.config import Config
+from mindgap.platforms.registry import adapter_class
 from mindgap.records.outcome import Outcome
 from mindgap.records.verdict import Conclusion
 
@@ -172,19 +174,22 @@ class CampaignRun:
         for name, runners in self._runners.items():
             works = [self.flow.run_on(runner) for runner in runners]
             self.flow.platforms[name] = WorkQueue(name, works, slots, self.stop, self._fail)
-        for name, spec in self.workforce.local_specs().items() if self.plan.fragments else ():
+        pool, halted = self.workforce.pool, self.stop.is_set
+        for name, spec in self.workforce.local_specs().items():
             if name == BASELINE:
                 continue
-            pool, halted = self.workforce.pool, self.stop.is_set
-            self.interests[name] = Interest()
-            crowds = CrowdRunner(pool, spec, self.interests[name], halted, self._pause)
+            if (adapter_class(spec) or Platform).in_crowds:
+                self.flow.shortcuts.add(name)
             alone = FreshRunner(pool, spec, halted, self._pause)
-            self.flow.crowds[name] = WorkQueue(
-                f"{name} crowds", [self.flow.run_crowd_on(crowds)], slots, self.stop, self._fail, CROWDS
-            )
             self.flow.alone[name] = WorkQueue(
                 f"{name} alone", [self.flow.run_on(alone)], slots, self.stop, self._fail, ALONE
             )
+            if self.plan.fragments:
+                self.interests[name] = Interest()
+                crowds = CrowdRunner(pool, spec, self.interests[name], halted, self._pause)
+                self.flow.crowds[name] = WorkQueue(
+                    f"{name} crowds", [self.flow.run_crowd_on(crowds)], slots, self.stop, self._fail, CROWDS
+                )
         judging = [self.flow.judge_with(judge) for judge in self._judges]
         self.flow.judges = WorkQueue("judges", judging, slots, self.stop, self._fail)
         for queue in self._queues():

@@ -85,7 +85,9 @@ class ClusterRunner:
         self._actor: Any = None
         self._lock = threading.Lock()
 
-    def run(self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None]) -> None:
+    def run(
+        self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None], cheaper: bool = False
+    ) -> None:
         import ray
 
         while not self._stopped():

@@ -237,6 +237,8 @@ class FreshRunner(LocalRunner):
     def __init__(self, pool: Pool, spec: PlatformSpec, stopped: Stopped, on_pause: OnPause) -> None:
         super().__init__(pool, replace(spec, worker=ALONE_WORKER), stopped, on_pause)
 
-    def run(self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None]) -> None:
+    def run(
+        self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None], cheaper: bool = False
+    ) -> None:
         self._pool.retire(self._spec)
         super().run(cases, runs, done)

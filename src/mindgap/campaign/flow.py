@@ -40,7 +40,9 @@ class Flow:
         self.crowds: dict[str, WorkQueue[Dossier]] = {}
         """Platforms that run fragments many at a time; others run them like any variant."""
         self.alone: dict[str, WorkQueue[Errand]] = {}
-        """The same platforms in fresh processes, for what a crowd shows."""
+        """Platforms in fresh processes, for what a crowd or a shortcut shows."""
+        self.shortcuts: set[str] = set()
+        """Platforms of this machine that run whole variants cheaper than users do."""
         self.judges: WorkQueue[Dossier] | None = None
         self._finish = finish
 
@@ -66,6 +68,7 @@ class Flow:
                     [dossier.variant.parcel for dossier in chosen],
                     runs,
                     lambda number, outcome, chosen=chosen: self._arrived(chosen[number], outcome),  # type: ignore[misc]
+                    cheaper=runs == 1,
                 )
 
         return work
@@ -114,12 +117,16 @@ class Flow:
                 self.platforms[name].put(Errand(dossier, 1))
 
     def _confirm(self, dossier: Dossier, doubtful: Sequence[str]) -> None:
-        """Ask those that a crowd accuses again, alone and in a fresh process, and the baseline for a second time."""
+        """Ask those that are accused again, and the baseline.
+
+        What a crowd or a shortcut showed must show alone, in a fresh process and the way users run it.
+        """
+        apart = {name for name in doubtful if name in self.alone} if dossier.variant.is_fragment else self.shortcuts
         with dossier.lock:
             dossier.waiting = set(doubtful)
-            dossier.in_crowd = {n: dossier.outcomes[n].digest for n in doubtful if n in self.alone}
+            dossier.in_crowd = {name: dossier.outcomes[name].digest for name in doubtful if name in apart}
         for name in doubtful:
-            (self.alone if name in self.alone else self.platforms)[name].put(Errand(dossier, 2))
+            (self.alone if name in apart else self.platforms)[name].put(Errand(dossier, 2))
 
     def _arrived(self, dossier: Dossier, outcome: Outcome) -> None:
         with dossier.lock:
@@ -162,10 +169,8 @@ class Flow:
             dossier.verdicts = with_faults(found)
         doubtful = [] if dossier.confirmed else [name for name in dossier.doubtful() if name in self.platforms]
         dossier.confirmed = True
-        if doubtful and dossier.variant.is_fragment:
+        if doubtful:
             self._confirm(dossier, doubtful)
-        elif doubtful:
-            self._send(dossier, doubtful, runs=2)
         else:
             self._conclude(dossier)
 

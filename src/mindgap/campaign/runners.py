@@ -24,8 +24,13 @@ OnPause = Callable[[NoSpace], None]
 class Runner(Protocol):
     """Runs cases on one platform, wherever that is."""
 
-    def run(self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None]) -> None:
-        """Every case is done when this returns, unless the campaign was stopped."""
+    def run(
+        self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None], cheaper: bool = False
+    ) -> None:
+        """Every case is done when this returns, unless the campaign was stopped.
+
+        `cheaper`: by a shortcut where the platform has one; what shows then must be confirmed without it.
+        """
 
 
 class LocalRunner:
@@ -36,11 +41,14 @@ class LocalRunner:
         self._spec = spec
         self._worker = BatchWorker(pool, spec, run_cases, stopped=stopped, on_pause=on_pause)
 
-    def run(self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None]) -> None:
+    def run(
+        self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None], cheaper: bool = False
+    ) -> None:
         files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in cases]
 
         def request(numbers: Sequence[int]) -> RunCases:
-            return RunCases(tuple(cases[n] for n in numbers), tuple(str(files[n]) for n in numbers), runs)
+            chosen, into = tuple(cases[n] for n in numbers), tuple(str(files[n]) for n in numbers)
+            return RunCases(chosen, into, runs, cheaper=cheaper)
 
         def accept(number: int, outcome: Outcome, alone: bool) -> bool:
             outcome = believed(outcome, self._spec, files[number])

@@ -216,7 +216,7 @@ def undecided(campaign: Campaign) -> list[str]:
         lines += [f"{item.name} has {many(item.due - item.done, word)} still to run" for item in waiting]
     vanished = sum(campaign.crowd_only.values())
     if vanished:
-        lines.append(f"{many(vanished, 'difference')} seen only in a crowd: gone when the fragment ran alone")
+        lines.append(f"{many(vanished, 'difference')} seen only in a crowd or by a shortcut: gone when run as users do")
     for name in campaign.changed_versions:
         versions = " and ".join(item.version for item in campaign.platforms if item.name == name)
         lines.append(f"{name} ran in versions {versions}, which are counted separately")
