@@ -3,6 +3,7 @@
 # make reference     pages and pictures of docs/ that are made from the code
 # make pictures      screenshots of the report in README and docs, with headless Chromium
 # make test-corpus   tests of the corpus with every model library installed, in .venv-corpus
+# make test-platforms   the contract of every runtime with an environment of its own, installed first
 # Environments are made once.
 
 PYTHON ?= python3
@@ -13,7 +14,8 @@ CORPUS := .venv-corpus
 CORPUS_INSTALLED := $(CORPUS)/.installed
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-corpus lint types cases roundtrip quality fuzz chaos reference pictures charts parts clean
+.PHONY: demo test test-corpus test-platforms lint types cases roundtrip quality fuzz chaos reference pictures charts \
+  parts clean
 
 # Exit code 1 means that differences were found: what the demo is for.
 demo: $(INSTALLED)
@@ -40,6 +42,14 @@ test-corpus: $(CORPUS_INSTALLED)
 	mkdir -p out
 	MINDGAP_REQUIRE_SOURCES=1 $(CORPUS)/bin/python -m pytest -q tests/corpus --junitxml=out/test-corpus.xml; status=$$?; \
 	  $(CORPUS)/bin/python scripts/corpus_results.py out/test-corpus.xml docs/results/test-corpus.md; exit $$status
+
+# Runtimes with environments of their own: installs them all (gigabytes), then here a missing one is a failure, not a
+# skip. The result replaces docs/results/test-platforms.md.
+test-platforms: $(INSTALLED)
+	mkdir -p out
+	$(BIN)/mindgap platforms install --all-cpu
+	MINDGAP_REQUIRE_PLATFORMS=1 $(BIN)/python -m pytest -q tests/platforms/test_environments.py --junitxml=out/test-platforms.xml; status=$$?; \
+	  $(BIN)/python scripts/platform_results.py out/test-platforms.xml docs/results/test-platforms.md; exit $$status
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check src tests examples scripts

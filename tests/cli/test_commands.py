@@ -49,6 +49,26 @@ def test_platforms_lists_everything_with_a_reason(mindgap: Run) -> None:
         assert not row["available"] or (row["version"] and row["dtypes"]), name
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "say what to install"),
+        (("eager",), "eager has no environment of its own"),
+        (("eager:cuda",), "it needs an NVIDIA or AMD GPU"),
+        (("tracked",), "tract"),
+    ],
+)
+def test_what_cannot_be_installed(mindgap: Run, arguments: tuple[str, ...], said: str) -> None:
+    done = mindgap("platforms", "install", *arguments)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_an_environment_that_was_never_there_is_removed_in_peace(mindgap: Run, tmp_path: Path) -> None:
+    done = mindgap("platforms", "remove", "tract", MINDGAP_PLATFORMS=str(tmp_path))
+    assert done.returncode == 0 and "tract was not installed" in done.stdout
+    assert "nothing is installed" in mindgap("platforms", "update", MINDGAP_PLATFORMS=str(tmp_path)).stdout
+
+
 def test_version(mindgap: Run) -> None:
     assert mindgap("--version").stdout.startswith("mindgap 0.")
 

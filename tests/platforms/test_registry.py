@@ -22,7 +22,8 @@ def test_every_platform_of_this_build_is_listed() -> None:
     names = [spec.name for spec in catalogue()]
     assert set(names) >= {
         "eager", "eager@scalar", "eager@nomkldnn", "aot_eager", "inductor", "onnxruntime", "onnxruntime@noopt",
-        "onnx-reference", "openvino", "openvino:GPU", "openvino:NPU",
+        "onnx-reference", "openvino", "tract", "jax", "executorch", "executorch@xnnpack",
+        "iree", "iree@vmvx", "tvm", "onnxruntime:webgpu", "openvino:GPU", "openvino:NPU",
         *(f"{runtime}:{device}" for runtime in ("eager", "inductor") for device in DEVICES),
     }  # fmt: skip
     assert len(names) == len(set(names))

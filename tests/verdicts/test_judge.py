@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -255,6 +257,20 @@ def test_candidates_with_the_same_fault_are_one_group():
     assert found["a"].group == found["b"].group is not None
     assert found["c"].group is None and found["d"].group is None
     assert "b shows the same, which counts as one witness" in found["a"].sentence
+
+
+def test_families_are_witnesses():
+    wrong = X.exp()
+    wrong[3] = 6.0
+    names = {"tract": "onnx", "onnxruntime": "onnx", "jax": "xla"}
+
+    def sentence(*platforms: str) -> str:
+        candidates = [replace(ok(name, wrong.clone()), family=names[name]) for name in platforms]
+        return judge(ok("eager", X.exp()), candidates, EXP)["tract"].verdict.sentence
+
+    assert "onnxruntime shows the same, which counts as one witness" in sentence("tract", "onnxruntime")
+    assert "jax shows the same: 2 independent witnesses" in sentence("tract", "jax")
+    assert "jax, onnxruntime show the same: 2 independent witnesses" in sentence("tract", "onnxruntime", "jax")
 
 
 def test_nan_everywhere():

@@ -24,7 +24,7 @@ from mindgap.errors import NoSpace, UsageError
 from mindgap.execution.batches import SPACE_WAIT_S
 from mindgap.execution.pool import Pool
 from mindgap.platforms.config import Config, load_config
-from mindgap.platforms.registry import resolve
+from mindgap.platforms.registry import refuse_emulated, resolve
 from mindgap.platforms.versions import versions
 from mindgap.records.explanation import Explanation
 
@@ -76,7 +76,7 @@ def hunt(
         raise UsageError("workers of a cluster cannot be isolated", hint="leave out --isolate or --cluster")
     directory, config = Path(directory), config or load_config(None)
     for name in plan.platforms if plan is not None else ():
-        resolve(name, config)  # a misspelt platform leaves nothing behind
+        refuse_emulated(resolve(name, config), "a campaign")  # nor does a misspelt platform leave anything behind
     with Ledger(directory, new=plan is not None) as ledger:
         plan = _plan(ledger, plan, variants)
         with Pool(import_paths, config.limits, isolated) as pool:

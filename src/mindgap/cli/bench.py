@@ -99,6 +99,14 @@ def cases(folder: Cases = Path("cases"), only: Only = None) -> None:
 
 
 @_bench
+def codegen(folder: Cases = Path("cases"), only: Only = None) -> None:
+    """Compare inductor's C++ and Triton code on known differences.
+
+    First with faults planted in Triton kernels: a dropped mask, an index off by one, a missing promotion.
+    """
+
+
+@_bench
 def memory(megabytes: Annotated[int, typer.Option(help="Size of the output; needs as much disk.")] = 2048) -> None:
     """Measure the memory it takes to judge a very large output.
 

@@ -1,17 +1,35 @@
-"""List every platform, or why it is missing and how to get it.
+"""List every platform, or what it lacks and how to get it; install and remove those with an environment of their own.
 
 A platform is named `runtime[:device][@profile]`: `eager@scalar`, `inductor:cuda`. Declare your own in mindgap.toml.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from mindgap.cli.options import AsJson, ConfigFile, refuse_mistakes
+from mindgap.errors import UsageError
+
+if TYPE_CHECKING:
+    from mindgap.platforms.recipe import Recipe
+
+app = typer.Typer(invoke_without_command=True)
+
+Names = Annotated[list[str] | None, typer.Argument(help="Platforms or environments.", metavar="NAME...")]
+AllCpu = Annotated[bool, typer.Option("--all-cpu", help="Everything that runs without its vendor's hardware.")]
 
 
+@app.callback()
 def command(
+    context: typer.Context,
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
+    if context.invoked_subcommand is not None:
+        return
     refuse_mistakes(config=config)
     from mindgap.platforms.config import load_config
     from mindgap.platforms.registry import catalogue
@@ -28,3 +46,92 @@ def command(
         show_json(platforms_document(specs, probes))
     else:
         show_platforms(specs, probes)
+
+
+@app.command("install")
+def install(names: Names = None, all_cpu: AllCpu = False) -> None:
+    """Install runtimes, each in an environment of its own, and ask them about themselves.
+
+    pip does it, with your own index settings; torch is shared with this environment where the versions agree. Nothing
+    counts as installed before it is whole. The environments are in mindgap/platforms of your data directory;
+    MINDGAP_PLATFORMS names another one.
+    """
+    _install(_chosen(names, all_cpu, "install"), again=False)
+
+
+@app.command("update")
+def update(names: Names = None) -> None:
+    """Install again what is damaged or was made by another version of mindgap; with names, these in any case."""
+    from mindgap.platforms.environments import damage, find
+    from mindgap.platforms.registry import recipes
+    from mindgap.report.console import show_line
+
+    if names:
+        _install(_chosen(names, False, "update"), again=True)
+        return
+    there = [(recipe, found) for recipe in recipes().values() if (found := find(recipe)) is not None]
+    stale = [recipe for recipe, found in there if found.digest != recipe.digest or damage(found)]
+    if not stale:
+        show_line(f"{len(there)} installed, all of them whole and up to date" if there else "nothing is installed")
+    _install(stale, again=True)
+
+
+@app.command("remove")
+def remove(names: Names = None, all_cpu: AllCpu = False) -> None:
+    """Remove the environments of runtimes, whole or not."""
+    from mindgap.platforms.installing import remove as remove_one
+    from mindgap.report.console import show_line
+
+    for recipe in _chosen(names, all_cpu, "remove"):
+        show_line(f"{recipe.name} removed" if remove_one(recipe) else f"{recipe.name} was not installed")
+
+
+def _chosen(names: Sequence[str] | None, all_cpu: bool, verb: str) -> list[Recipe]:
+    """The environments to work on, each once; everything that was mistyped is told before anything is done."""
+    if bool(names) == all_cpu:
+        raise UsageError(
+            f"say what to {verb}", hint=f"mindgap platforms {verb} NAME; mindgap platforms lists the names"
+        )
+    from mindgap.platforms.registry import recipe_named, recipes
+
+    return list(recipes().values()) if not names else list({(r := recipe_named(n)).name: r for n in names}.values())
+
+
+def _install(chosen: Sequence[Recipe], again: bool) -> None:
+    """One after the other; the first that fails ends a single install, and is told at the end of several."""
+    from mindgap.platforms.environments import directory
+    from mindgap.platforms.installing import install as make
+    from mindgap.platforms.installing import plan
+    from mindgap.platforms.registry import catalogue
+    from mindgap.report.console import ProgressLine, show_line
+    from mindgap.session.calls import platforms
+
+    failed: dict[str, UsageError] = {}
+    for recipe in chosen:
+        steps = plan(recipe)
+        show_line(
+            f"{recipe.name}: {steps.size} in {directory()}; {len(steps.wanted)} packages to fetch, "
+            f"{len(steps.linked)} shared with this environment"
+        )
+        try:
+            with ProgressLine() as progress:
+                made = make(recipe, lambda what, name=recipe.name: progress(name, what), again)  # type: ignore[misc]
+                names = [spec.name for spec in catalogue() if spec.environment == recipe.name]
+                progress(recipe.name, "asking it")
+                probes = platforms(names)
+        except UsageError as error:
+            if len(chosen) == 1:
+                raise
+            failed[recipe.name] = error
+            show_line(f"  failed: {error.what}")
+            continue
+        show_line(f"  installed {made.date} in {made.seconds:.0f} s, {made.size_mb:,} MB")
+        for name in names:
+            probe = probes[name]
+            show_line(f"  {name}: {f'ready, {probe.version}' if probe.available else probe.reason}")
+    if failed:
+        raise UsageError(
+            f"{len(failed)} of {len(chosen)} could not be installed",
+            cause="; ".join(f"{name}: {error.cause or error.what}" for name, error in failed.items()),
+            hint="run the same command again: what is installed stays",
+        )

@@ -21,7 +21,9 @@ def command_names() -> list[str]:
     found: list[str] = []
     for name, command in get_command(make_app()).commands.items():  # type: ignore[attr-defined]
         inner = getattr(command, "commands", None)
-        found += [f"{name} {child}" for child in inner] if inner else [name]
+        if not inner or command.invoke_without_command:
+            found.append(name)
+        found += [f"{name} {child}" for child in inner or ()]
     return found
 
 

@@ -21,12 +21,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import torch
 
 from mindgap.platforms.ladder import ONE_THREAD, Knob, Ladder, Rung
 from mindgap.platforms.messages import NO_RULES, MessageRules, first_cause
+from mindgap.platforms.recipe import Recipe
 from mindgap.platforms.reproducer import ReproducerText, with_mindgap
 from mindgap.program.case import Case
 from mindgap.records.outcome import Ran, Stage, Status
@@ -41,6 +42,8 @@ class Profile:
     summary: str
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
+    emulates: str = ""
+    """What hardware it stands in for: its results are emulated, not observed, and nobody is blamed for them."""
 
 
 class StageClock:
@@ -76,6 +79,21 @@ class StageFailure(Exception):
         self.status = status
 
 
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Operators that a runtime gave to somebody else."""
+
+    share: float
+    """Of all operators that it was given, after its own optimisations."""
+    to: str
+    """Who runs them: `ONNX Runtime's CPU provider`."""
+
+
+FALLBACK: Final = "fallback"
+FALLBACK_MEANS: Final = "allow (the default: the share that ran elsewhere is told) or forbid"
+"""An option of every runtime that can tell."""
+
+
 class Prepared(ABC):
     """A case prepared on a platform: converted, compiled, placed."""
 
@@ -83,6 +101,10 @@ class Prepared(ABC):
     note: str = ""
     not_compared: tuple[str, ...] = ()
     """What the last run returned besides tensors and numbers."""
+    composed: tuple[str, ...] = ()
+    """Operators that mindgap put together for a runtime that has none of the kind: their meaning is mindgap's."""
+    fallback: Fallback | None = None
+    """What quietly runs elsewhere than the platform says, where the runtime can tell."""
 
     @abstractmethod
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
@@ -103,6 +125,10 @@ class Platform(ABC):
     profiles: ClassVar[Mapping[str, Profile]] = {}
     devices: ClassVar[Mapping[str, str]] = {}
     """Devices beyond the default one, each with the command that would make it available."""
+    hardware: ClassVar[Mapping[str, str]] = {}
+    """Of these devices, those that need hardware, and which."""
+    recipes: ClassVar[Mapping[str, Recipe]] = {}
+    """Environments of its own: "" for the whole runtime, ":DEVICE" or "@PROFILE" where only that needs one."""
     options: ClassVar[Mapping[str, str]] = {}
     """Options that a profile or mindgap.toml may set, each with its meaning."""
     runs_source: ClassVar[bool] = False
@@ -111,6 +137,8 @@ class Platform(ABC):
     """Whether it is torch.compile: then it is also compared with eager on the device that it compiles for."""
     in_crowds: ClassVar[Mapping[str, object]] = {}
     """Options that make it cheaper for many programs; whatever they show is confirmed without them."""
+    family: ClassVar[str] = ""
+    """Platforms that share an exporter, a compiler or kernels are one witness; its own name where it shares nothing."""
     shares_lowering: ClassVar[bool] = False
     """Whether many programs, foreseen together, cost one by one about as much as side by side in one program."""
     packages: ClassVar[tuple[str, ...]] = ()
@@ -143,6 +171,11 @@ class Platform(ABC):
     def message_of(self, error: BaseException) -> str:
         """The one line of an exception of this runtime that a person needs."""
         return first_cause(error, self.message_rules)
+
+    @classmethod
+    def family_of(cls, spec: PlatformSpec) -> str:
+        """The family of a platform, where that depends on its device or its options."""
+        return cls.family or cls.runtime
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:

@@ -100,7 +100,7 @@ class _Reader:
         return replace(
             spec,
             name=name,
-            python=self.interpreter(table, key),
+            python=self.interpreter(table, key) or spec.python,
             env={**spec.env, **self.environment(table.get("env", {}), f"{key}.env")},
             options={**spec.options, **options},
             limits=self.limits({k: v for k, v in table.items() if k in _LIMITS}, key, defaults),

@@ -98,7 +98,15 @@ def _run_on(platform: Platform, worker: Worker, request: RunCrowd) -> CrowdRun:
         status = platform.status_of(error, clock.current)
         return CrowdRun(failure=Outcome(platform.spec.name, status, clock.current, message, seconds=clock.seconds))
     seconds = {stage: spent / len(parts) for stage, spent in clock.seconds.items()}
-    whole = Outcome(platform.spec.name, Status.OK, Stage.RUN, ran=prepared.ran, note=prepared.note, seconds=seconds)
+    whole = Outcome(
+        platform.spec.name,
+        Status.OK,
+        Stage.RUN,
+        ran=prepared.ran,
+        note=prepared.note,
+        seconds=seconds,
+        composed=prepared.composed,
+    )
     return CrowdRun(
         tuple(
             replace(whole, digest=arena.digest_of(part), file=file, stored=tensors)

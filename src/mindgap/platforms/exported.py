@@ -1,10 +1,14 @@
-"""Runtimes that read an exported program: bits in, bits out, names restored."""
+"""Runtimes that read an exported program: bits in, bits out, names restored.
+
+A runtime of this kind is a subclass of `ExportedPlatform` that says how to `load` an exported program.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -14,14 +18,15 @@ import numpy.typing as npt
 import torch
 from torch.export import ExportedProgram
 
-from mindgap.platforms.base import Prepared, StageClock, StageFailure
+from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
 from mindgap.platforms.lowering import Lowering
+from mindgap.platforms.probing import is_two, remembered_dtypes
 from mindgap.program.build import LITERALS, literal_tensor
 from mindgap.program.case import Case
 from mindgap.program.convert import returned, to_exported
 from mindgap.program.graph import Program, Ref
 from mindgap.records.outcome import Ran, Stage, Status
-from mindgap.records.tensors import DTYPE_NAMES, NamedTensor, same_bits
+from mindgap.records.tensors import DTYPE_NAMES, DTYPES, NamedTensor, same_bits
 
 Infer: TypeAlias = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 """The runtime itself: compact input tensors in the program's order to its outputs in order."""
@@ -71,6 +76,42 @@ def export(case: Case, clock: StageClock, lowering: Lowering | None = None) -> E
             tuple(exported.graph_signature.user_inputs),
             tuple(node.meta["val"] for node in returned),
         )
+
+
+class ExportedPlatform(Platform):
+    """A runtime that converts and compiles an exported program, and then takes flat lists of tensors."""
+
+    @abstractmethod
+    def load(self, export: Export, clock: StageClock) -> Infer:
+        """Convert and compile, each under its stage; the runtime may change what it is given."""
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        exported = export(case, clock)
+        return ExportedRun(case, exported, self.load(exported, clock))
+
+    def dtypes(self) -> tuple[str, ...]:
+        """Element types with which 1 + 1 came out right."""
+        return remembered_dtypes(self.spec, tuple(DTYPES), self.adds)
+
+    def adds(self, dtype: str) -> bool:
+        one = torch.ones(2).to(DTYPES[dtype])
+        with torch.no_grad(), quiet():
+            exported = torch.export.export(_Either() if dtype == "bool" else _Twice(), (one,), strict=False)
+            returned = next(node for node in exported.graph.nodes if node.op == "output").args[0]
+            names = tuple(exported.graph_signature.user_inputs)
+            results = tuple(node.meta["val"] for node in returned)
+            (total,) = self.load(Export(Program("add", (), (), (), ()), exported, names, results), StageClock())([one])
+        return is_two(total, dtype)
+
+
+class _Twice(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + x
+
+
+class _Either(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.logical_or(x, x)
 
 
 class ExportedRun(Prepared):
@@ -135,6 +176,25 @@ def to_numpy(tensor: torch.Tensor) -> npt.NDArray[Any]:
     """A compact tensor as an array; element types that numpy does not know as their bits."""
     bits = _BITS.get(tensor.dtype)
     return (tensor if bits is None else tensor.view(bits)).numpy()
+
+
+def to_ml_numpy(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """The same with the element types of ml_dtypes, which runtimes with bfloat16 and float8 take."""
+    array = to_numpy(tensor)
+    name = DTYPE_NAMES[tensor.dtype]
+    if name != "bfloat16" and not name.startswith("float8"):
+        return array
+    import ml_dtypes
+
+    return array.view(getattr(ml_dtypes, name))
+
+
+def from_ml_numpy(array: npt.NDArray[Any]) -> torch.Tensor:
+    """A copy of an array as a tensor of the element type that its label names."""
+    name = array.dtype.name
+    if name not in DTYPES:
+        raise StageFailure(Status.UNSUPPORTED, f"the runtime returned {name}, which torch does not have")
+    return from_bits(array, DTYPES[name], array.shape)
 
 
 def from_bits(array: npt.NDArray[Any], dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:

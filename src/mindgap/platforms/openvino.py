@@ -52,6 +52,7 @@ class OpenVino(Platform):
         "GPU": "pip install 'mindgap[openvino]' (and Intel's compute runtime for the GPU)",
         "NPU": "pip install 'mindgap[openvino]' (and Intel's NPU driver)",
     }
+    hardware: ClassVar = {"GPU": "an Intel GPU", "NPU": "an Intel NPU"}
     options: ClassVar = {
         "precision": "the precision of inference: f32 (the default), bf16 or f16",
         "threads": "threads of one inference (1)",

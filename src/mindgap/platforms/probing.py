@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
 
 import torch
 
-from mindgap.errors import MindgapError, PlatformUnavailable
-from mindgap.execution.pool import HOST, Pool
+from mindgap.errors import MindgapError, PlatformUnavailable, UsageError
+from mindgap.execution.pool import HOST, Pool, in_parallel
 from mindgap.execution.process import Death
 from mindgap.execution.serve import load_adapter
 from mindgap.execution.tasks import Worker, hosting, task
+from mindgap.platforms.environments import MARKER
 from mindgap.platforms.messages import first_cause
+from mindgap.platforms.registry import environment_damage
+from mindgap.records.files import write_whole
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.tensors import DTYPES
+
+AT_ONCE: Final = 2
+"""Interpreters that start at the same time; each reads half a gigabyte from the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +50,30 @@ def probe(pool: Pool, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
     for spec in specs:
         own = spec.name if spec.is_foreign else ""  # only its own worker finds the user's modules
         groups.setdefault(repr((own, spec.python, sorted(spec.env.items()))), []).append(spec)
-    for key, members in groups.items():
-        first = members[0]
-        host = first if first.is_foreign else HOST
-        found |= _together(pool, replace(host, name=f"probe {key}", python=first.python, env=first.env), members)
-    return found
+    hosts = [
+        replace(first if first.is_foreign else HOST, name=f"probe {key}", python=first.python, env=first.env)
+        for key, (first, *_) in groups.items()
+    ]
+    answers = in_parallel(AT_ONCE, lambda pair: _together(pool, *pair), list(zip(hosts, groups.values())))
+    for answer in answers:
+        found |= answer
+    return {spec.name: _whole(spec, found[spec.name]) for spec in specs}
+
+
+def _whole(spec: PlatformSpec, answer: Probe) -> Probe:
+    """The answer, unless somebody removed a part of its environment."""
+    broken = environment_damage(spec)
+    if not broken:
+        return answer
+    reason = f"its environment is damaged: {broken}; repair it with: mindgap platforms update {spec.environment}"
+    return Probe(False, answer.version, answer.device, reason=reason)
 
 
 def require(pool: Pool, spec: PlatformSpec) -> Probe:
     """Ask a platform in its own worker whether it can be used; raises with the reason if not."""
     found = _together(pool, spec, [spec])[spec.name]
     if not found.available:
+        found = _whole(spec, found)
         raise PlatformUnavailable(f"platform {spec.name} cannot be used here", cause=found.reason, hint=spec.install)
     return found
 
@@ -88,6 +113,22 @@ def working(names: Iterable[str], works: Callable[[str], bool]) -> tuple[str, ..
             return False
 
     return tuple(name for name in names if tried(name))
+
+
+def remembered_dtypes(spec: PlatformSpec, names: Sequence[str], works: Callable[[str], bool]) -> tuple[str, ...]:
+    """The same, measured once in an environment that mindgap installed: nothing in it changes."""
+    file = Path(sys.prefix) / f"dtypes-{hashlib.blake2b(spec.name.encode(), digest_size=6).hexdigest()}.json"
+    try:
+        known = json.loads(file.read_bytes())
+        if isinstance(known, list) and set(known) <= set(names):
+            return tuple(known)
+    except (OSError, ValueError):
+        pass
+    found = working(names, works)
+    if found and (file.parent.parent / MARKER).exists():
+        with contextlib.suppress(UsageError):  # an isolated worker may not write there
+            write_whole(file, json.dumps(found))
+    return found
 
 
 def is_two(total: torch.Tensor, dtype: str) -> bool:

@@ -15,10 +15,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import mindgap.platforms
-from mindgap.errors import BadConfig
+from mindgap.errors import BadConfig, UsageError
+from mindgap.platforms import environments
 from mindgap.platforms.base import Platform
 from mindgap.platforms.messages import first_cause
 from mindgap.platforms.names import Name, parse_name
+from mindgap.platforms.recipe import Recipe
 from mindgap.platforms.spelling import ENTRY_POINTS, Spelled, unknown_platform
 from mindgap.records.platform import PlatformSpec
 
@@ -66,15 +68,79 @@ def spec_of(cls: type[Platform], name: Name) -> PlatformSpec:
     profile = cls.profiles[name.profile] if name.profile else None
     kind = name.device_kind
     summary = profile.summary if profile else cls.summary
-    return PlatformSpec(
+    spec = PlatformSpec(
         name=str(name),
         adapter=f"{cls.__module__}:{cls.__qualname__}",
         device=name.device,
         env=dict(profile.env) if profile else {},
         options=dict(profile.options) if profile else {},
+        emulates=profile.emulates if profile else "",
         summary=f"{summary} on {name.device}" if name.device else summary,
         install=cls.devices[kind] if kind else cls.install,
+        hardware=cls.hardware.get(kind, "") if kind else "",
     )
+    recipe = _recipe_of(cls, name)
+    return spec if recipe is None else _in_environment(spec, recipe, has_own_summary=profile is not None)
+
+
+def _recipe_of(cls: type[Platform], name: Name) -> Recipe | None:
+    """The environment of a platform: of its profile, of its device, or of the whole runtime."""
+    keys = (f":{name.device_kind}@{name.profile}", f"@{name.profile}", f":{name.device_kind}", "")
+    return next((cls.recipes[item] for item in keys if item in cls.recipes), None)
+
+
+def _in_environment(spec: PlatformSpec, recipe: Recipe, has_own_summary: bool) -> PlatformSpec:
+    """The platform in its own environment where that is installed; before, this interpreter is asked."""
+    found = environments.find(recipe)
+    there = found is not None and found.python.exists()
+    env = {name: text.format(root=found.root) for name, text in recipe.env.items()} if found is not None else {}
+    return replace(
+        spec,
+        python=str(found.python) if found is not None and there else None,
+        env={**env, **spec.env},
+        summary=spec.summary if has_own_summary else recipe.really,
+        install=recipe.command,
+        environment=recipe.name,
+        size_mb=recipe.size_mb,
+        hardware="",
+    )
+
+
+def recipes() -> dict[str, Recipe]:
+    """Every environment that can be installed, by its name."""
+    return {recipe.name: recipe for cls in runtimes().values() for recipe in cls.recipes.values()}
+
+
+def recipe_named(name: str) -> Recipe:
+    """The environment of that name, or the one of the platform of that name."""
+    known = recipes()
+    if name in known:
+        return known[name]
+    spec = resolve(name)
+    if spec.environment:
+        return known[spec.environment]
+    raise UsageError(
+        f"{name} has no environment of its own",
+        cause=f"it needs {spec.hardware}" if spec.hardware else "it lives in the environment of mindgap",
+        hint=f"get it with: {spec.install}" if spec.install else None,
+    )
+
+
+def refuse_emulated(spec: PlatformSpec, what: str) -> None:
+    """Raise where only observed results may stand: nobody is accused for what was emulated."""
+    if spec.emulates:
+        raise UsageError(
+            f"{spec.name} is emulated: {what} holds only what was observed",
+            cause=f"it stands for {spec.emulates}",
+            hint=f"see what it would change with: mindgap check MODEL --on {spec.name}",
+        )
+
+
+def environment_damage(spec: PlatformSpec) -> str:
+    """What is missing of the installed environment of a platform; empty when nothing is, or nothing was installed."""
+    recipe = recipes().get(spec.environment)
+    found = environments.find(recipe) if recipe is not None else None
+    return environments.damage(found) if found is not None else ""
 
 
 def adapter_class(spec: PlatformSpec) -> type[Platform] | None:

@@ -18,7 +18,7 @@ from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
 from mindgap.execution.tasks import Worker, find, hosting, stream_task
-from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, threads_of
+from mindgap.platforms.base import FALLBACK, Platform, Prepared, StageClock, StageFailure, threads_of
 from mindgap.platforms.messages import innermost, line_of
 from mindgap.program.build import without_buffers
 from mindgap.program.case import Case
@@ -87,6 +87,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
     try:
         case, fallback = _opened(platform, parcel, worker.keep(Constants), program_only, clock)
         prepared = _prepared(platform, case, clock)
+        _refuse_fallback(platform, prepared)
         outputs = one_run(prepared, case, clock)
         stable = None
         for _ in range(runs - 1):
@@ -105,6 +106,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
             exception=type(innermost(error)).__name__ if not isinstance(error, StageFailure) else "",
             where=line_of(error),
             seconds=clock.seconds,
+            emulates=platform.spec.emulates,
         )
     return Outcome(
         platform.spec.name,
@@ -112,9 +114,13 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
         Stage.RUN,
         ran=prepared.ran,
         not_compared=tuple(prepared.not_compared),
-        note="; ".join(filter(None, [fallback, prepared.note])),
+        note="; ".join(filter(None, [fallback, prepared.note, _elsewhere(prepared)])),
+        fallback=prepared.fallback.share if prepared.fallback is not None else None,
+        family=type(platform).family_of(platform.spec),
         stable=stable,
         seconds=clock.seconds,
+        emulates=platform.spec.emulates,
+        composed=prepared.composed,
         digest=arena.digest_of(outputs),
         file=str(file),
         stored=stored,
@@ -166,6 +172,18 @@ def _prepared(platform: Platform, case: Case, clock: StageClock) -> Prepared:
         return prepared
 
 
+def _refuse_fallback(platform: Platform, prepared: Prepared) -> None:
+    """Where the user forbids it, a platform must run everything itself."""
+    if platform.spec.options.get(FALLBACK) == "forbid" and _elsewhere(prepared):
+        raise StageFailure(Status.UNSUPPORTED, f"{_elsewhere(prepared)}, which is forbidden")
+
+
+def _elsewhere(prepared: Prepared) -> str:
+    """What quietly ran elsewhere, in words; empty when nothing did."""
+    found = prepared.fallback
+    return f"{found.share:.0%} of its operators ran on {found.to}" if found is not None and found.share else ""
+
+
 def one_run(prepared: Prepared, case: Case, clock: StageClock) -> list[NamedTensor]:
     """Outputs for fresh copies of the inputs, with the seeds set."""
     tensors = case.inputs.copies()
@@ -197,7 +215,7 @@ def run(
         raise
     if isinstance(found, Death):
         file.unlink(missing_ok=True)
-        return died(spec.name, found)
+        return replace(died(spec.name, found), emulates=spec.emulates)
     found = believed(found, spec, file)
     return replace(found, log_tail="" if found.ok else pool.log_tail(spec))
 

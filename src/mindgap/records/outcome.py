@@ -84,6 +84,10 @@ class Outcome:
     """Outputs that are neither tensors nor numbers, each with its class: `state (Session)`."""
     note: str = ""
     """What a reader should know although nothing failed (graph breaks, a fallback)."""
+    fallback: float | None = None
+    """The share of operators that ran elsewhere than the platform says; None where its runtime cannot tell."""
+    family: str = ""
+    """Platforms that share an exporter, a compiler or kernels: together they are one witness."""
     stable: bool | None = None
     """Whether a second run gave the same bits; None when there was no second run."""
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -92,6 +96,10 @@ class Outcome:
     """Of names, dtypes, shapes and bits of all outputs: the same digest, the same outputs."""
     is_local_eager: bool = False
     """Whether it is eager on the CPU of this machine: whoever judges need not run that again."""
+    emulates: str = ""
+    """The hardware that the platform stands in for; empty where the result was observed."""
+    composed: tuple[str, ...] = ()
+    """Operators that mindgap put together from calls of the runtime: a difference may be mindgap's own."""
     file: str = field(default="", compare=False)
     """Where the outputs lie; empty when they were not kept."""
     stored: tuple[StoredTensor, ...] = field(default=(), compare=False)

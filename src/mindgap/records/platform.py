@@ -39,6 +39,14 @@ class PlatformSpec:
     summary: str = ""
     install: str | None = None
     """The command that would make the platform available."""
+    environment: str = ""
+    """The environment that `mindgap platforms install` makes for it, there or not."""
+    size_mb: int = 0
+    """What that environment takes on the disk."""
+    hardware: str = ""
+    """What it needs that no install brings: `an Apple GPU`."""
+    emulates: str = ""
+    """The hardware that it stands in for; empty for a platform whose results are observed."""
     writes: tuple[str, ...] = ()
     """Directories besides its own that an isolated worker may write to."""
     worker: str = ""

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,10 @@ from mindgap.records.progress import Lane
 from mindgap.records.verdict import Conclusion
 from mindgap.report.summary import (
     CHECK_TITLES,
+    DAMAGED,
+    INSTALLABLE,
+    READY,
+    STANDINGS,
     check_facts,
     check_row,
     closing_line,
@@ -35,6 +40,8 @@ from mindgap.report.summary import (
     export_line,
     left_out_lines,
     remarks,
+    standing,
+    why_not,
 )
 from mindgap.report.terminal import make_console, plain_text
 from mindgap.verdicts.unspecified.rule import Practice, Rule
@@ -53,6 +60,9 @@ STYLES = {
     Conclusion.UNJUDGED: "yellow",
     Conclusion.FAILED: "red",
 }
+
+
+_STANDING_STYLES = {READY: "green", INSTALLABLE: "cyan", DAMAGED: "bold red"}
 
 
 class Moving(ABC):
@@ -178,17 +188,17 @@ def show_platforms(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe]) -
     """The table of all platforms."""
     console = make_console()
     rows: list[list[str | Text]] = []
-    for spec in sorted(specs, key=lambda spec: (not probes[spec.name].available, spec.name)):
-        probe = probes[spec.name]
-        last = " ".join(map(_short, probe.dtypes))
-        if not probe.available:
-            last = probe.reason + (f"; get it with: {spec.install}" if spec.install else "")
-        yes = Text("yes", style="green") if probe.available else Text("no", style="dim")
-        rows.append([spec.name, yes, probe.version, probe.device, last])
-    titles = ("platform", "available", "version", "device", "dtypes, or why not")
+    kinds = {spec.name: standing(spec, probes[spec.name]) for spec in specs}
+    for spec in sorted(specs, key=lambda spec: (STANDINGS.index(kinds[spec.name]), spec.name)):
+        probe, kind = probes[spec.name], kinds[spec.name]
+        version = " ".join(filter(None, [probe.version, probe.device]))
+        last = " ".join(map(_short, probe.dtypes)) if probe.available else why_not(spec, probe)
+        rows.append([spec.name, Text(kind, style=_STANDING_STYLES.get(kind, "dim")), spec.summary, version, last])
+    titles = ("platform", "state", "what it is", "version, device", "dtypes, or what it lacks")
     console.print(_table(titles, rows, fold=titles[2:]))
-    available = sum(probe.available for probe in probes.values())
-    console.print(Text(f"{available} of {len(specs)} platforms can be used here.", style="bold"))
+    counts = Counter(kinds.values())
+    said = ", ".join(f"{counts[kind]} {kind}" for kind in STANDINGS if counts[kind])
+    console.print(Text(f"{len(specs)} platforms: {said}.", style="bold"))
 
 
 def show_rules(rules: Sequence[Rule | Practice]) -> None:

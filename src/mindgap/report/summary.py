@@ -38,7 +38,12 @@ def platforms_document(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe
                 **{name: getattr(probes[spec.name], name) for name in ("available", "version", "device")},
                 "dtypes": list(probes[spec.name].dtypes),
                 "reason": probes[spec.name].reason,
+                "standing": standing(spec, probes[spec.name]),
                 "install": spec.install,
+                "environment": spec.environment,
+                "size_mb": spec.size_mb,
+                "hardware": spec.hardware,
+                "emulates": spec.emulates,
                 "summary": spec.summary,
             }
             for spec in specs
@@ -46,9 +51,36 @@ def platforms_document(specs: Sequence[PlatformSpec], probes: Mapping[str, Probe
     }
 
 
+READY, DAMAGED, INSTALLABLE, NEEDS_HARDWARE, MISSING = "ready", "damaged", "installable", "needs hardware", "missing"
+EMULATED = "emulated"
+STANDINGS = (READY, EMULATED, DAMAGED, INSTALLABLE, MISSING, NEEDS_HARDWARE)
+
+
+def standing(spec: PlatformSpec, probe: Probe) -> str:
+    """Whether a platform can be used, and if not what it lacks."""
+    if probe.available:
+        return EMULATED if spec.emulates else READY
+    if spec.environment:
+        return DAMAGED if spec.python is not None or "damaged" in probe.reason else INSTALLABLE
+    return NEEDS_HARDWARE if spec.hardware else MISSING
+
+
+def why_not(spec: PlatformSpec, probe: Probe) -> str:
+    """What a platform that is not ready lacks, and how to get it."""
+    kind = standing(spec, probe)
+    if kind == INSTALLABLE:
+        return f"{spec.size_mb:,} MB: {spec.install}"
+    if kind == NEEDS_HARDWARE:
+        return f"{spec.hardware}: {probe.reason}; get it with: {spec.install}"
+    if kind == DAMAGED:
+        return probe.reason
+    return probe.reason + (f"; get it with: {spec.install}" if spec.install else "")
+
+
 def closing_line(result: CheckResult) -> str:
     """The check in one sentence."""
-    counts = Counter(item.verdict.conclusion for item in result.platforms.values())
+    observed = [item for item in result.platforms.values() if not item.outcome.emulates]
+    counts = Counter(item.verdict.conclusion for item in observed)
     said = _CLOSING if result.eager.ok else {**_CLOSING, Conclusion.HAZARD: ("ran it", "ran it")}
     parts = [
         f"{many(counts[conclusion], 'platform')} {words[counts[conclusion] > 1]}."
@@ -61,7 +93,16 @@ def closing_line(result: CheckResult) -> str:
         )
     elif not counts[Conclusion.DIVERGES]:
         parts.insert(bool(counts[Conclusion.FAILED]), "Nothing diverges.")
-    return " ".join(parts)
+    return " ".join([*parts, *_emulated_part(result)])
+
+
+def _emulated_part(result: CheckResult) -> list[str]:
+    """What emulated hardware would change, apart from what was observed."""
+    emulated = [item for item in result.platforms.values() if item.outcome.emulates]
+    changed = sum(item.verdict.rule == "emulated" for item in emulated)
+    if not emulated:
+        return []
+    return [f"Emulated, not observed: {many(len(emulated), 'stand-in')}, of which {changed} would change it."]
 
 
 def left_out_lines(result: CheckResult) -> list[str]:
@@ -106,7 +147,7 @@ def check_row(name: str, item: PlatformResult) -> list[str]:
     if verdict.conclusion is Conclusion.DIVERGES and verdict.kind is not None:
         word = f"{verdict.conclusion.value} ({verdict.kind.value})"
     return [
-        name,
+        f"{name} (emulated)" if outcome.emulates else name,
         outcome.status.value if outcome.ok else f"{outcome.status.value} at {outcome.stage.value}",
         word,
         _error(verdict),
@@ -212,7 +253,7 @@ def _platform_document(item: PlatformResult) -> dict[str, Any]:
         "eager_error_over_bound": finite(verdict.eager_error_over_bound),
         "blame": verdict.blame.value if verdict.blame else None,
         **{name: getattr(verdict, name) for name in ("worst", "sentence", "rule", "group")},
-        **{name: getattr(outcome, name) for name in ("stable", "note", "log_tail")},
+        **{name: getattr(outcome, name) for name in ("stable", "note", "log_tail", "emulates")},
         "not_compared": list(outcome.not_compared),
         "stage_seconds": {stage: round(spent, 4) for stage, spent in outcome.seconds.items()},
         "known": item.known,

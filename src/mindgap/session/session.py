@@ -32,7 +32,7 @@ from mindgap.execution.pool import HOST, Pool, in_parallel
 from mindgap.explanation.explain import DONE, NothingToExplain, Progress, explain_case
 from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.probing import probe, require
-from mindgap.platforms.registry import catalogue, resolve
+from mindgap.platforms.registry import catalogue, refuse_emulated, resolve
 from mindgap.platforms.running import run
 from mindgap.platforms.versions import versions
 from mindgap.records.check import CheckResult, PlatformResult
@@ -158,6 +158,7 @@ class Session:
     ) -> Explanation:
         """Why a model gives another result on one platform; writes repro.py, issue.md and their data to a folder."""
         spec = resolve(on, self.config)
+        refuse_emulated(spec, "an explanation")
         _refuse_mistakes(model, inputs, dtype)
         self.pool.warm(spec)
         parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mindgap.program.state import BUFFER
@@ -48,7 +48,7 @@ def judge(
             verdicts[name], prints[name] = _judge_one(eager, candidate, usable, compared[name])
         else:
             verdicts[name], prints[name] = _judge_failure(eager, candidate, refusal_agrees)
-    grouped = _grouped(verdicts, prints)
+    grouped = _grouped(verdicts, prints, {candidate.platform: candidate.family for candidate in candidates})
     return {name: Judgement(verdict, tuple(compared.get(name, ()))) for name, verdict in grouped.items()}
 
 
@@ -211,8 +211,8 @@ def _fault_name(kind: Kind | None, fault: str) -> str:
     return f"{kind.value if kind else 'fault'}-{hashlib.blake2b(fault.encode(), digest_size=4).hexdigest()}"
 
 
-def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str]) -> dict[str, Verdict]:
-    """Name the faults that several candidates share: together they are one witness."""
+def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str], families: Mapping[str, str]) -> dict[str, Verdict]:
+    """Name the faults that several candidates share: those of one family are one witness."""
     sharing: dict[str, list[str]] = {}
     for platform in sorted(verdicts):
         if prints[platform]:
@@ -226,6 +226,13 @@ def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str]) -> dict[str, 
             old = verdicts[platform]
             verb = "shows" if len(platforms) == 2 else "show"
             note = f"; {others} {verb} the same"
-            note += "" if old.blame is Blame.EAGER else ", which counts as one witness"
+            note += _witnesses(len({families[name] for name in platforms})) if old.blame is not Blame.EAGER else ""
             verdicts[platform] = replace(old, group=group, sentence=old.sentence + note)
     return verdicts
+
+
+def _witnesses(families: int) -> str:
+    """What it counts for that several platforms show one thing against eager."""
+    if families == 1:
+        return ", which counts as one witness"
+    return f": {families} independent witnesses, so the fault may be in eager and its float64 reference"

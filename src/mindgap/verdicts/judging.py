@@ -20,6 +20,7 @@ from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Conclusion, Verdict
 from mindgap.verdicts.judge import Judgement
+from mindgap.verdicts.nobody import without_blame
 from mindgap.verdicts.related import Relation, judge_related
 from mindgap.verdicts.runner import Runnable
 from mindgap.verdicts.steps import STEPS, Step, judge_all, judge_in_steps
@@ -101,6 +102,7 @@ def judged(question: Question, constants: Constants) -> Judged:
         found = judge_related(question.relation, groups[0][0], groups[0][1][0], original, evidence.survey)
     else:
         found = judge_in_steps(groups, evidence.survey, question.steps, question.refusal_agrees)
+    found = without_blame(found, [candidate for _, candidates in groups for candidate in candidates])
     last = evidence.last
     if last is None:
         return Judged(found, without_reference(question.groups))
@@ -152,7 +154,9 @@ def unjudged(question: Question, reason: str) -> Judged:
 def ask_judge(pool: Pool, question: Question, host: PlatformSpec = HOST) -> Judged:
     """The answer to a question; no worker is needed where every platform gave the baseline's bits."""
     if not any(differs(group.baseline, c) for group in question.groups for c in group.candidates):
-        return Judged(judge_all(question.groups, None, question.refusal_agrees), without_reference(question.groups))
+        found = judge_all(question.groups, None, question.refusal_agrees)
+        found = without_blame(found, [c for group in question.groups for c in group.candidates])
+        return Judged(found, without_reference(question.groups))
     answer = pool.ask_one(host, judge_cases, (_by_file(question),))
     if isinstance(answer, Death):
         return unjudged(question, f"the float64 reference could not be made: {answer.message}")

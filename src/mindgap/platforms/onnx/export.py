@@ -28,6 +28,11 @@ INSTALL: Final = "pip install 'mindgap[onnx]'"
 PACKAGES: Final = ("onnx", "onnxscript")
 """Distributions that torch's exporter needs besides torch."""
 
+PINS: Final = (
+    "onnx==1.23.2", "onnxscript==0.7.2", "onnx-ir==1.1.0", "ml_dtypes==0.6.0", "protobuf==7.36.2", "packaging==26.3",
+)  # fmt: skip
+"""The same with what they need, for the environment of a runtime."""
+
 REFERENCE: Final = Rung(
     "onnx-reference",
     platform="onnx-reference",

@@ -1,4 +1,4 @@
-"""ONNX Runtime on the CPU, fed by torch's ONNX exporter."""
+"""ONNX Runtime on the CPU, or on a WebGPU device, fed by torch's ONNX exporter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, Profile, StageClock, status_of, thread_knobs, threads_of
+from mindgap.platforms import mesa
+from mindgap.platforms.base import (
+    FALLBACK,
+    FALLBACK_MEANS,
+    Fallback,
+    Platform,
+    Prepared,
+    Profile,
+    StageClock,
+    StageFailure,
+    status_of,
+    thread_knobs,
+    threads_of,
+)
 from mindgap.platforms.exported import LOWERING, LOWERING_MEANS, REMEMBERED, ExportedRun, from_bits, quiet, to_numpy
 from mindgap.platforms.ladder import Knob, Ladder, Rung
 from mindgap.platforms.messages import MessageRules
@@ -18,6 +31,7 @@ from mindgap.platforms.onnx.export import (
     EXPORTER,
     INSTALL,
     PACKAGES,
+    PINS,
     REFERENCE,
     TO_ONNX,
     TORCH_TYPES,
@@ -27,6 +41,7 @@ from mindgap.platforms.onnx.export import (
     require_exporter,
 )
 from mindgap.platforms.probing import guarded, is_two, working
+from mindgap.platforms.recipe import Recipe
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
@@ -48,6 +63,20 @@ _UNOPTIMISED: Final = Knob(
 )
 
 
+WEBGPU: Final = Recipe(
+    "onnxruntime:webgpu",
+    "ONNX Runtime's WebGPU shaders on Mesa's software GPU (lavapipe), not on a real one",
+    pins=("onnxruntime-webgpu==1.27.0", "flatbuffers==25.12.19", *PINS),
+    size_mb=380,
+    debian=mesa.FILES,
+    prepare="mindgap.platforms.mesa:describe",
+    env=mesa.ENV,
+)
+
+_DEVICE_PROVIDERS: Final = {"webgpu": "WebGpuExecutionProvider"}
+_CPU_PROVIDER: Final = "CPUExecutionProvider"
+
+
 class OnnxRuntime(Platform):
     """ONNX Runtime with all graph optimisations, as users get it."""
 
@@ -57,13 +86,17 @@ class OnnxRuntime(Platform):
     profiles: ClassVar = {
         "noopt": Profile("ONNX Runtime without graph optimisations", options={"optimisation": "none"})
     }
+    devices: ClassVar = {"webgpu": "mindgap platforms install onnxruntime:webgpu"}
+    recipes: ClassVar = {":webgpu": WEBGPU}
     options: ClassVar = {
         "optimisation": "none, basic, extended or all (the default)",
         "threads": "threads inside one operator (1)",
         "providers": "execution providers in order (CPUExecutionProvider)",
+        FALLBACK: FALLBACK_MEANS,
         LOWERING: LOWERING_MEANS,
     }
     in_crowds: ClassVar = {LOWERING: REMEMBERED}
+    family = "onnx"
     shares_lowering = True
     packages = (*PACKAGES, "onnxruntime")
     message_rules = _MESSAGES
@@ -73,8 +106,12 @@ class OnnxRuntime(Platform):
             import onnxruntime
 
             require_exporter()
-            providers = ", ".join(_providers(self.spec))
-            return Probe(True, onnxruntime.__version__, providers, working(ELEMENT_TYPES, self.adds))
+            providers = _providers(self.spec)
+            missing = [name for name in providers if name not in onnxruntime.get_available_providers()]
+            if missing:
+                return Probe(False, onnxruntime.__version__, reason=f"this build of onnxruntime has no {missing[0]}")
+            told = ", ".join(providers) if self.spec.device is None else providers[0]
+            return Probe(True, onnxruntime.__version__, told, working(ELEMENT_TYPES, self.adds))
 
         return guarded(ask)
 
@@ -96,10 +133,13 @@ class OnnxRuntime(Platform):
         def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
             return _run(session, model.feeds(tensors))
 
-        return ExportedRun(case, model.export, infer, model)
+        prepared = ExportedRun(case, model.export, infer, model)
+        if self.spec.device is not None:
+            prepared.fallback = _on_the_cpu(session)
+        return prepared
 
-    def session(self, source: str | bytes) -> Any:
-        """A session for a model, given as a path or as bytes."""
+    def session(self, source: str | bytes, strict: bool = False) -> Any:
+        """A session for a model, given as a path or as bytes; `strict` leaves no node to the CPU provider."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -107,12 +147,21 @@ class OnnxRuntime(Platform):
         options.intra_op_num_threads = threads_of(self.spec)
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        return onnxruntime.InferenceSession(source, options, providers=_providers(self.spec))
+        if self.spec.device is not None:
+            options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        if strict:
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        providers = _providers(self.spec)
+        session = onnxruntime.InferenceSession(source, options, providers=providers[:1] if strict else providers)
+        if providers[0] not in session.get_providers():
+            raise StageFailure(Status.ERROR, f"{providers[0]} could not be started: all would run on the CPU provider")
+        return session
 
     def adds(self, dtype: str) -> bool:
         """Whether 1 + 1 is right with this element type."""
         one = torch.ones(2, dtype=DTYPES[dtype])
-        (total,) = _run(self.session(add_model(dtype).SerializeToString()), {"x": one})
+        strict = self.spec.device is not None  # otherwise it would be the CPU provider's answer
+        (total,) = _run(self.session(add_model(dtype).SerializeToString(), strict), {"x": one})
         return is_two(total, dtype)
 
     def status_of(self, error: Exception, stage: Stage) -> Status:
@@ -148,7 +197,22 @@ def _rung(level: str, options: Mapping[str, str]) -> Rung:
     return Rung(f"optimisations up to {level}", options, layer="optimiser", says=says)
 
 
+def _on_the_cpu(session: Any) -> Fallback | None:
+    """The share of nodes that its CPU provider runs; None where this version does not tell."""
+    try:
+        parts = session.get_provider_graph_assignment_info()
+        counts = [(part.ep_name, len(part.get_nodes())) for part in parts]
+    except Exception:  # older versions have no such call, or refuse it
+        return None
+    total = sum(count for _, count in counts)
+    if not total:
+        return None
+    return Fallback(sum(count for name, count in counts if name == _CPU_PROVIDER) / total, "its CPU provider")
+
+
 def _providers(spec: PlatformSpec) -> list[str]:
+    if spec.device is not None:
+        return [_DEVICE_PROVIDERS[spec.device.partition(":")[0]], _CPU_PROVIDER]
     chosen = spec.options.get("providers", ["CPUExecutionProvider"])
     return [str(name) for name in chosen] if isinstance(chosen, list | tuple) else [str(chosen)]
 

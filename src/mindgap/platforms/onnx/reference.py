@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, status_of
-from mindgap.platforms.exported import ExportedRun, from_bits, quiet, to_numpy
+from mindgap.platforms.exported import ExportedRun, from_ml_numpy, quiet, to_ml_numpy
 from mindgap.platforms.messages import first_cause
 from mindgap.platforms.onnx.export import (
     ELEMENT_TYPES,
@@ -26,7 +26,7 @@ from mindgap.platforms.reproducer import ReproducerText
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
-from mindgap.records.tensors import DTYPE_NAMES, DTYPES
+from mindgap.records.tensors import DTYPES
 
 
 class OnnxReference(Platform):
@@ -35,6 +35,7 @@ class OnnxReference(Platform):
     runtime = "onnx-reference"
     summary = "ONNX reference implementation"
     install = INSTALL
+    family = "onnx"
     packages = PACKAGES
     message_rules = EXPORTER
 
@@ -76,13 +77,13 @@ def on_platform(model, inputs):
 
 
 def _run(evaluator: Any, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    arrays = {name: _to_array(tensor) for name, tensor in feeds.items()}
+    arrays = {name: to_ml_numpy(tensor) for name, tensor in feeds.items()}
     try:
         with quiet(), np.errstate(all="ignore"):
             results = evaluator.run(None, arrays)
     except Exception as error:
         raise _explained(error) from None
-    return [_fetched(np.asarray(result)) for result in results]
+    return [from_ml_numpy(np.asarray(result)) for result in results]
 
 
 def _explained(error: Exception) -> StageFailure:
@@ -96,20 +97,6 @@ def _explained(error: Exception) -> StageFailure:
     owners: list[Any] = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
     nodes = [owner.onnx_node.op_type for owner in owners if hasattr(owner, "onnx_node")]
     return StageFailure(status, ": ".join([*nodes[-1:], first_cause(error, EXPORTER)]))
-
-
-def _to_array(tensor: torch.Tensor) -> Any:
-    array = to_numpy(tensor)
-    name = DTYPE_NAMES[tensor.dtype]
-    if name != "bfloat16" and not name.startswith("float8"):
-        return array
-    import ml_dtypes
-
-    return array.view(getattr(ml_dtypes, name))
-
-
-def _fetched(array: Any) -> torch.Tensor:
-    return from_bits(array, DTYPES[array.dtype.name], array.shape)
 
 
 def _adds(dtype: str) -> bool:

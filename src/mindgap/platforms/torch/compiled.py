@@ -9,15 +9,25 @@ import sys
 import traceback
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import torch
 
-from mindgap.platforms.base import Prepared, StageClock, StageFailure, status_of, thread_knobs
+from mindgap.platforms.base import (
+    FALLBACK,
+    FALLBACK_MEANS,
+    Prepared,
+    StageClock,
+    StageFailure,
+    status_of,
+    thread_knobs,
+)
 from mindgap.platforms.ladder import Ladder
 from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.torch import interpreted
 from mindgap.platforms.torch.devices import DEVICES, Device
 from mindgap.platforms.torch.layers import knobs_for, rungs_to
 from mindgap.platforms.torch.one_unit import one_translation_unit
@@ -48,6 +58,7 @@ class CompiledPlatform(TorchPlatform):
         "mode": "torch.compile's mode",
         "dynamic": "torch.compile's dynamic: true, false, or automatic when not set",
         "inductor": 'switches of torch._inductor.config: { "cpp.simdlen" = 0 }',
+        FALLBACK: f"{FALLBACK_MEANS}; of inductor@triton",
         UNITS: "one: all C++ kernels of a program in one translation unit, for programs of many small parts",
     }
     compares_with_eager_of_its_device = True
@@ -70,8 +81,12 @@ class CompiledPlatform(TorchPlatform):
             call = self.settings(call_with(case, compiled) if ran is Ran.SOURCE else lambda given: compiled(*given))
             # A program works on copies of the constants that it writes to: it has no state.
             prepared = TorchRun(case, placement, ran, call, ModuleState(model if ran is Ran.SOURCE else None))
+            tally = interpreted.start() if interpreted.is_interpreted(_switches(self.spec)) else None
             call_first(prepared, case, placement, clock)
             prepared.note = what_was_compiled()
+            if tally is not None:
+                prepared.note = "; ".join(filter(None, [tally.note(), prepared.note]))
+                prepared.fallback = tally.fallback()
         return prepared
 
     def compile(self, model: Any, placement: Placement) -> Any:
@@ -108,12 +123,17 @@ class CompiledPlatform(TorchPlatform):
         chosen = {"backend": backend, **_chosen(spec)}
         call = f"torch.compile(model, {', '.join(f'{key}={value!r}' for key, value in chosen.items())})"
         switches = _switches(spec)
-        return on_torch(spec, call, [f"torch._inductor.config.patch({switches!r})"] if switches else [])
+        text = on_torch(spec, call, [f"torch._inductor.config.patch({switches!r})"] if switches else [])
+        if not interpreted.is_interpreted(switches):
+            return text
+        return replace(text, text=interpreted.script(text.text), packages=("triton",))
 
     @classmethod
     def ladder(cls, spec: PlatformSpec) -> Ladder:
         backend = str(spec.options.get("backend") or cls.backend(cls.kind_of(spec)))
         knobs = knobs_for(spec) if backend == "inductor" else ()
+        if interpreted.is_interpreted(_switches(spec)):
+            knobs = (*knobs, interpreted.CPP_INSTEAD)
         return Ladder(rungs_to(backend), (*knobs, *thread_knobs(spec)))
 
     def status_of(self, error: Exception, stage: Stage) -> Status:
@@ -149,6 +169,8 @@ class Inductor(CompiledPlatform):
     packages = (*TorchPlatform.packages, "triton")
     in_crowds: ClassVar = {UNITS: "one"}
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
+    profiles: ClassVar = {"triton": interpreted.PROFILE}
+    recipes: ClassVar = {"@triton": interpreted.RECIPE}
 
     @classmethod
     def backend(cls, kind: Device) -> str:
@@ -156,7 +178,8 @@ class Inductor(CompiledPlatform):
 
     def probe_device(self) -> Probe:
         probe = super().probe_device()
-        missing = missing_compiler(self.placement)
+        by_triton = interpreted.is_interpreted(_switches(self.spec))
+        missing = interpreted.what_is_missing() if by_triton else missing_compiler(self.placement)
         return Probe(False, probe.version, probe.device, reason=missing) if probe.available and missing else probe
 
 

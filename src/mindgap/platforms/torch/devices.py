@@ -21,6 +21,8 @@ class Device:
     torch_device: str
     """What torch calls it."""
     install: str
+    hardware: str = ""
+    """What must be in the machine."""
     package: str | None = None
     """What must be imported before torch knows the device."""
     distribution: str | None = None
@@ -87,6 +89,7 @@ DEVICES: Final[Mapping[str, Device]] = {
     "cuda": Device(  # NVIDIA and AMD GPUs
         "cuda",
         install="pip install torch (its CUDA build; on AMD its ROCm build)",
+        hardware="an NVIDIA or AMD GPU",
         available="torch.cuda:is_available",
         label="torch.cuda:get_device_name",
         synchronise="torch.cuda:synchronize",
@@ -96,6 +99,7 @@ DEVICES: Final[Mapping[str, Device]] = {
     "xpu": Device(  # Intel GPUs
         "xpu",
         install="pip install torch (its XPU build)",
+        hardware="an Intel GPU",
         available="torch.xpu:is_available",
         label="torch.xpu:get_device_name",
         synchronise="torch.xpu:synchronize",
@@ -105,6 +109,7 @@ DEVICES: Final[Mapping[str, Device]] = {
     "hpu": Device(  # Intel Gaudi
         "hpu",
         install="pip install habana-torch-plugin (on a Gaudi host, with the SynapseAI stack)",
+        hardware="an Intel Gaudi",
         package="habana_frameworks.torch.core",
         distribution="habana-torch-plugin",
         available="torch.hpu:is_available",
@@ -116,6 +121,7 @@ DEVICES: Final[Mapping[str, Device]] = {
     "mps": Device(  # Apple GPUs
         "mps",
         install="pip install torch (on a Mac with Apple silicon)",
+        hardware="an Apple GPU",
         available="torch.backends.mps:is_available",
         synchronise="torch.mps:synchronize",
         lacks=("float64", "complex128"),
@@ -123,6 +129,7 @@ DEVICES: Final[Mapping[str, Device]] = {
     "npu": Device(  # Huawei Ascend
         "npu",
         install="pip install torch_npu (on an Ascend host, with CANN)",
+        hardware="a Huawei Ascend",
         package="torch_npu",
         distribution="torch_npu",
         available="torch.npu:is_available",
@@ -132,6 +139,7 @@ DEVICES: Final[Mapping[str, Device]] = {
     "xla": Device(  # Google TPUs and other XLA devices
         "xla",
         install="pip install 'torch_xla[tpu]'",
+        hardware="a Google TPU",
         package="torch_xla",
         distribution="torch_xla",
         available="torch_xla.runtime:device_type",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import torch
 
 from mindgap.platforms.base import Prepared, Profile, StageClock
 from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.torch import emulation
 from mindgap.platforms.torch.devices import DEVICES
+from mindgap.platforms.torch.presets import PRESETS, policies_of, script_of
 from mindgap.platforms.torch.script import WITHOUT_MKLDNN, on_torch
 from mindgap.platforms.torch.torch_run import (
     PlacedCall,
@@ -37,9 +41,13 @@ class Eager(TorchPlatform):
     profiles: ClassVar = {
         "scalar": Profile("torch eager without vector instructions", env={"ATEN_CPU_CAPABILITY": "default"}),
         "nomkldnn": Profile("torch eager without oneDNN kernels", options={"mkldnn": False}),
+        **{name: preset.profile for name, preset in PRESETS.items()},
     }
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
-    options: ClassVar = TorchPlatform.options | {"mkldnn": "whether oneDNN kernels may be used (true)"}
+    options: ClassVar = TorchPlatform.options | {
+        "mkldnn": "whether oneDNN kernels may be used (true)",
+        "emulate": "policies of other hardware, acted out on the CPU",
+    }
 
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.LOAD):
@@ -52,7 +60,10 @@ class Eager(TorchPlatform):
 
     def settings(self, call: PlacedCall) -> PlacedCall:
         """The call under the options of this platform."""
+        around: Callable[[], AbstractContextManager[Any]]
         around = contextlib.nullcontext if self.spec.options.get("mkldnn", True) else without_mkldnn
+        if policies_of(self.spec):
+            around = functools.partial(emulation.emulated, policies_of(self.spec))
 
         def run(tensors: Sequence[torch.Tensor]) -> Any:
             with around():
@@ -62,4 +73,6 @@ class Eager(TorchPlatform):
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
+        if policies_of(spec):
+            return script_of(spec)
         return on_torch(spec, "model", [] if spec.options.get("mkldnn", True) else [WITHOUT_MKLDNN])

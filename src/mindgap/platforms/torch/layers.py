@@ -57,9 +57,10 @@ def knobs_for(spec: PlatformSpec) -> tuple[Knob, ...]:
     """The switches that matter on a platform's device, each on top of those that the platform has set already."""
     chosen = spec.options.get("inductor")
     kept = chosen if isinstance(chosen, Mapping) else {}
+    writes_cpp = spec.device is None and kept.get("cpu_backend", "cpp") == "cpp"
     found = []
     for knob in KNOBS:
         switches = knob.options["inductor"]
-        if spec.device is None or not any(name.startswith("cpp.") for name in switches):
+        if writes_cpp or not any(name.startswith("cpp.") for name in switches):
             found.append(replace(knob, options={"inductor": {**kept, **switches}}))
     return tuple(found)

@@ -137,10 +137,12 @@ class TorchPlatform(Platform):
     """What all platforms of torch share; a vendor's package may bring devices of its own."""
 
     runs_source = True
+    family = "torch"
     packages = ("torch", *sorted({d.distribution for d in DEVICES.values() if d.distribution}))
     message_rules = TORCH
     options: ClassVar = {"threads": "threads inside one operator (1)"}
     device_table: ClassVar[dict[str, Device]] = dict(DEVICES)
+    hardware: ClassVar = {name: device.hardware for name, device in DEVICES.items()}
 
     @classmethod
     def kind_of(cls, spec: PlatformSpec) -> Device:
@@ -150,6 +152,11 @@ class TorchPlatform(Platform):
     @property
     def placement(self) -> Placement:
         return Placement.of(self.spec, self.device_table)
+
+    @classmethod
+    def family_of(cls, spec: PlatformSpec) -> str:
+        """Eager and compiled code on the CPU share ATen's kernels; a device has kernels of its own."""
+        return cls.kind_of(spec).torch_device if spec.device is not None else cls.family
 
     def probe(self) -> Probe:
         return guarded(self.probe_device)

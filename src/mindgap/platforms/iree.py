@@ -1,0 +1,152 @@
+"""IREE, Google's MLIR compiler and runtime, fed with the exported program through torch-mlir."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import torch
+
+from mindgap.platforms.base import Profile, StageClock
+from mindgap.platforms.exported import Export, ExportedPlatform, Infer, from_bits, from_ml_numpy, quiet, to_ml_numpy
+from mindgap.platforms.ladder import Knob, Ladder, Rung
+from mindgap.platforms.messages import MessageRules
+from mindgap.platforms.probing import guarded
+from mindgap.platforms.recipe import Recipe
+from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.torch.messages import TORCH
+from mindgap.records.outcome import Stage, Status
+from mindgap.records.platform import PlatformSpec, Probe
+
+RECIPE: Final = Recipe(
+    "iree",
+    "IREE's LLVM code on this CPU, not on a GPU, through torch-mlir",
+    pins=(
+        "iree-base-compiler==3.13.0", "iree-base-runtime==3.13.0", "torch_mlir==20261001", "ml_dtypes==0.6.0",
+        "numpy==2.4.6", "packaging==26.3",
+    ),
+    size_mb=710,
+)  # fmt: skip
+
+_BACKEND: Final = "backend"
+_LEVEL: Final = "optimisation"
+_TARGETS: Final = {"llvm-cpu": ["--iree-llvmcpu-target-cpu=host"], "vmvx": []}
+"""Back ends that need no device, with their own arguments."""
+
+
+class Iree(ExportedPlatform):
+    """Compiled ahead of time and run by IREE's virtual machine, synchronously."""
+
+    runtime = "iree"
+    summary = "IREE"
+    profiles: ClassVar = {
+        "vmvx": Profile("IREE's portable byte code, interpreted on this CPU", options={_BACKEND: "vmvx"})
+    }
+    options: ClassVar = {
+        _BACKEND: "llvm-cpu (the default) or vmvx",
+        _LEVEL: "O0, O1, O2 or O3 of its compiler; its own default when it is not set",
+    }
+    recipes: ClassVar = {"": RECIPE}
+    packages = ("iree-base-compiler", "iree-base-runtime", "torch_mlir")
+    message_rules = TORCH + MessageRules(
+        summaries=((r"error: (failed to legalize operation '[^']+')", r"\1"),),
+        noise=(r"Error invoking IREE compiler", r"Error code:", r"Diagnostics:", r"Invoked with:", r"Need more info"),
+        telling=(r"failed to legalize", r"error: "),
+    )
+
+    def probe(self) -> Probe:
+        def ask() -> Probe:
+            import iree.compiler.version
+            import iree.runtime
+            import torch_mlir  # noqa: F401
+
+            return Probe(True, str(iree.compiler.version.VERSION), backend_of(self.spec), self.dtypes())
+
+        return guarded(ask)
+
+    def load(self, export: Export, clock: StageClock) -> Infer:
+        import iree.compiler
+        import iree.runtime
+        from torch_mlir.fx import export_and_import
+
+        with clock(Stage.CONVERT), quiet():
+            module = str(export_and_import(export.exported, output_type="torch", func_name="main"))
+        with clock(Stage.COMPILE), quiet():
+            compiled = iree.compiler.compile_str(
+                module, target_backends=[backend_of(self.spec)], input_type="torch", extra_args=arguments_of(self.spec)
+            )
+            context = iree.runtime.SystemContext(config=iree.runtime.Config("local-sync"))
+            context.add_vm_module(iree.runtime.VmModule.copy_buffer(context.instance, compiled))
+            function = context.modules.module["main"]
+
+        def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+            found = function(*[to_ml_numpy(tensor) for tensor in tensors])
+            results = found if isinstance(found, tuple | list) else [found]
+            return [_fetched(result, fake) for result, fake in zip(results, export.results)]
+
+        return infer
+
+    def status_of(self, error: Exception, stage: Stage) -> Status:
+        """Its compiler refuses an operator that it cannot lower."""
+        refused = stage in (Stage.CONVERT, Stage.COMPILE) and "failed to legalize" in str(error)
+        return Status.UNSUPPORTED if refused else super().status_of(error, stage)
+
+    @classmethod
+    def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
+        text = _SCRIPT.replace("BACKEND", repr(backend_of(spec))).replace("ARGUMENTS", repr(arguments_of(spec)))
+        return ReproducerText(text, exports=True, packages=cls.packages)
+
+    @classmethod
+    def ladder(cls, spec: PlatformSpec) -> Ladder:
+        """The byte code has the same importer and the same lowering to linear algebra before it."""
+        if backend_of(spec) == "vmvx":
+            return Ladder((), (_UNOPTIMISED,))
+        byte_code = Rung(
+            "vmvx",
+            {_BACKEND: "vmvx"},
+            layer="import",
+            says="IREE's byte code gives the same result: torch-mlir or the shared lowering brings it in",
+        )
+        return Ladder(
+            (byte_code, Rung("llvm-cpu", layer="llvm-cpu", says="code for the CPU brings it in")), (_UNOPTIMISED,)
+        )
+
+
+_UNOPTIMISED: Final = Knob("no optimisations", {_LEVEL: "O0"}, "optimiser", "IREE compiles with -O0")
+
+
+def backend_of(spec: PlatformSpec) -> str:
+    return str(spec.options.get(_BACKEND, "llvm-cpu"))
+
+
+def arguments_of(spec: PlatformSpec) -> list[str]:
+    level = spec.options.get(_LEVEL)
+    return [*_TARGETS[backend_of(spec)], *([f"--iree-opt-level={level}"] if level else [])]
+
+
+def _fetched(result: Any, fake: torch.Tensor) -> torch.Tensor:
+    """Its integers have no sign, so that uint8 arrives labelled int8: the width is its own, the sign the program's."""
+    array = np.asarray(result.to_host())
+    integers = array.dtype.kind in "iub" and not (fake.dtype.is_floating_point or fake.dtype.is_complex)
+    if integers and array.dtype.itemsize == fake.dtype.itemsize:
+        return from_bits(array, fake.dtype, array.shape)
+    return from_ml_numpy(array)
+
+
+_SCRIPT: Final = """
+def on_platform(model, inputs):
+    import iree.compiler
+    import iree.runtime
+    from torch_mlir.fx import export_and_import
+
+    exported = torch.export.export(model, tuple(inputs), strict=False)
+    module = str(export_and_import(exported, output_type="torch", func_name="main"))
+    compiled = iree.compiler.compile_str(
+        module, target_backends=[BACKEND], input_type="torch", extra_args=ARGUMENTS
+    )
+    context = iree.runtime.SystemContext(config=iree.runtime.Config("local-sync"))
+    context.add_vm_module(iree.runtime.VmModule.copy_buffer(context.instance, compiled))
+    results = context.modules.module["main"](*[x.contiguous().numpy() for x in inputs])
+    results = results if isinstance(results, (tuple, list)) else [results]
+    return [torch.from_numpy(result.to_host().copy()) for result in results]
+"""
