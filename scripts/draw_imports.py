@@ -8,6 +8,7 @@ imports in the code; one that pyproject.toml does not allow would be red.
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import textwrap
 from pathlib import Path
@@ -47,9 +48,10 @@ def imports_of(path: Path) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("mindgap.")}
 
 
-def imported(folder: str) -> set[str]:
+@functools.cache
+def imported(folder: str) -> frozenset[str]:
     """The other folders that a folder imports."""
-    found = set().union(*(imports_of(path) for path in (PACKAGE / folder).rglob("*.py")))
+    found = frozenset().union(*(imports_of(path) for path in (PACKAGE / folder).rglob("*.py")))
     return found - {folder}
 
 

@@ -38,8 +38,8 @@ WORKER_NEEDS: Final = ("torch", "numpy", "msgpack", "msgspec")
 """What every worker imports."""
 
 ROOM: Final = 2.2
-"""Free space needed over the final size: the wheels lie in pip's temporary directory while they are unpacked (measured
-1.3 to 2.0 times)."""
+"""Free space needed over the final size, generously: the wheels lie in pip's temporary directory while they are
+unpacked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ COLOURS: Final = {
     "good": "#2f7d8c", "soft": "#9cc3cb", "shared": "#6b7fa8", "bad": "#c2410c", "shaky": "#8b4b9e", "warn": "#d9a21b",
     "open": "#b9bfc8", "none": "#5d6673", "grave": "#7a1f0a",
 }  # fmt: skip
-"""Told apart by people who see few colours: light and dark alternate (checked with the deuteranopia of Chromium)."""
+"""Told apart by people who see few colours: light and dark alternate, and a glyph and a word stand beside each."""
 TONES: Final = {
     "ok": "good", "agrees": "good", "same bits": "good", "works": "good", "fixed": "good", "rounding": "soft",
     "same fault": "shared", "diverges": "bad", "differs": "bad", "appeared": "bad", "unstable": "shaky",
