@@ -18,7 +18,7 @@ def test_every_command_has_help_that_teaches() -> None:
         assert name in text and len(text) > 300, name
 
 
-@pytest.mark.parametrize("group", ["", "bench", "corpus", "variants"])
+@pytest.mark.parametrize("group", ["", "bench", "corpus", "variants", "platforms"])
 def test_no_summary_is_cut(mindgap: Run, group: str) -> None:
     shown = mindgap(*group.split(), "--help", COLUMNS="80").stdout
     listed = shown.partition("Commands:")[2].strip().splitlines()

@@ -243,7 +243,7 @@ def report(
     variants: Annotated[int, typer.Option(help="Variants in the campaign.", min=100)] = 100_000,
     seed: Seed = 0,
 ) -> None:
-    """Measure the page of a large campaign: its size, its time to open.
+    """Measure the size of a report and its time to open.
 
     The campaign is drawn from the seed and written by the real ledger; the page opens in headless Chromium.
     """
@@ -281,7 +281,7 @@ def ops(
     minutes: Annotated[float, typer.Option(help="How long the sweep may take.", min=0.1)] = 20.0,
     seed: Seed = 0,
 ) -> None:
-    """Measure `mindgap ops`: the declared part, and invocations per second.
+    """Measure how fast `mindgap ops` reads and runs operators.
 
     A sweep of every operator at float32 on all platforms at once.
     """

@@ -1,4 +1,4 @@
-"""List every platform, or what it lacks and how to get it; install and remove those with an environment of their own.
+"""List every platform; install and remove runtimes.
 
 A platform is named `runtime[:device][@profile]`: `eager@scalar`, `inductor:cuda`. Declare your own in mindgap.toml.
 """
@@ -50,7 +50,7 @@ def command(
 
 @app.command("install")
 def install(names: Names = None, all_cpu: AllCpu = False) -> None:
-    """Install runtimes, each in an environment of its own, and ask them about themselves.
+    """Install runtimes, each in an environment of its own.
 
     pip does it, with your own index settings; torch is shared with this environment where the versions agree. Nothing
     counts as installed before it is whole. The environments are in mindgap/platforms of your data directory;
@@ -61,7 +61,11 @@ def install(names: Names = None, all_cpu: AllCpu = False) -> None:
 
 @app.command("update")
 def update(names: Names = None) -> None:
-    """Install again what is damaged or was made by another version of mindgap; with names, these in any case."""
+    """Install again what is damaged or out of date.
+
+    An environment is out of date when this version of mindgap pins other packages than the one that made it. Platforms
+    that are named are installed again in any case.
+    """
     from mindgap.platforms.environments import damage, find
     from mindgap.platforms.registry import recipes
     from mindgap.report.console import show_line
@@ -78,7 +82,10 @@ def update(names: Names = None) -> None:
 
 @app.command("remove")
 def remove(names: Names = None, all_cpu: AllCpu = False) -> None:
-    """Remove the environments of runtimes, whole or not."""
+    """Remove the environments of runtimes, whole or not.
+
+    Nothing else is touched: packages of your own environment stay, and the platform can be installed again.
+    """
     from mindgap.platforms.installing import remove as remove_one
     from mindgap.report.console import show_line
 

@@ -1,4 +1,4 @@
-"""Write a campaign, a check or an operator sweep as one HTML page.
+"""Write a campaign, checks or operators as one HTML page.
 
 \b
   mindgap report out/hunt -o report.html

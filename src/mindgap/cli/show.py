@@ -1,4 +1,4 @@
-"""Show the computation graph of a model: as text, and as a picture.
+"""Show the computation graph of a model, also as a picture.
 
 \b
   mindgap show timm:resnet18                      the program with shapes and dtypes
