@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import sqlite3
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,13 +21,15 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_campaign_becomes_a_page_and_two_become_a_comparison(mindgap: Run, tmp_path: Path) -> None:
     pytest.importorskip("altair")
     write_campaign(tmp_path / "old", 60, 0, explained=2)
-    write_campaign(tmp_path / "new", 60, 5, explained=0)
+    shutil.copytree(tmp_path / "old", tmp_path / "before")  # as if nothing had diverged then
+    with sqlite3.connect(tmp_path / "before" / "ledger.sqlite") as data:
+        data.execute("UPDATE verdicts SET conclusion = 'agrees', kind = NULL WHERE conclusion = 'diverges'")
     done = mindgap("report", "old", "-o", "report.html")
     assert done.returncode == 0 and "MB" in done.stdout, done.stderr
     assert "default-src" in (tmp_path / "report.html").read_text()
     same = mindgap("compare", "old", "old")
     assert same.returncode == 0 and "Nothing changed" in same.stdout
-    other = mindgap("compare", "old", "new", "--junit", "j.xml", "--markdown", "m.md", "-o", "c.html")
+    other = mindgap("compare", "before", "old", "--junit", "j.xml", "--markdown", "m.md", "-o", "c.html")
     assert other.returncode == 1 and "new problem" in other.stdout, other.stderr
     assert int(ElementTree.parse(tmp_path / "j.xml").getroot().attrib["failures"]) > 0
     assert "appeared" in (tmp_path / "m.md").read_text() and (tmp_path / "c.html").stat().st_size > 10_000
@@ -43,7 +47,7 @@ def test_a_model_is_shown_whole_or_around_an_operator(mindgap: Run, tmp_path: Pa
     whole = mindgap("show", "smoke:language-bert", "-o", "b.svg")
     assert whole.returncode == 0 and "layer_norm(" in whole.stdout, whole.stderr
     assert "operators<" in (tmp_path / "b.svg").read_text(), "by module"
-    part = mindgap("show", "smoke:language-bert", "--around", "aten.softmax_", "--most", "5")
+    part = mindgap("show", "smoke:language-bert", "--around", "aten.layer_nrom", "--most", "5")
     assert part.returncode == 2 and "did you mean" in part.stderr
 
 
