@@ -42,10 +42,11 @@ def steps() -> Iterator[tuple[str, str, str]]:
 
 def normal(line: str) -> str:
     """A line without what differs from machine to machine: times, last digits, room between columns."""
+    line = re.sub(r"[~/][0-9a-f]{12}\b", "#", line)
     if re.match(r"F-\d+ ", line):
         line = re.sub(r"(?<!-)\d+", "#", line)  # how many variants a finding has depends on what else can be varied
     line = re.sub(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?x?(?= (?:s\b|bytes|noise|rounding)|x\b)", "#", line)
-    line = re.sub(r"-?\d+\.\d+(?:e[+-]?\d+)?x?|\b\d+e[+-]?\d+x?|\b\d+x\b|~[0-9a-f]{12}|\[\d[\d, ]*\]", "#", line)
+    line = re.sub(r"-?\d+\.\d+(?:e[+-]?\d+)?x?|\b\d+e[+-]?\d+x?|\b\d+x\b|\[\d[\d, ]*\]", "#", line)
     return " ".join(line.split())
 
 
