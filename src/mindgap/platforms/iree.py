@@ -100,7 +100,8 @@ class Iree(ExportedPlatform):
     def ladder(cls, spec: PlatformSpec) -> Ladder:
         """The byte code has the same importer and the same lowering to linear algebra before it."""
         if backend_of(spec) == "vmvx":
-            return Ladder((), (_UNOPTIMISED,))
+            whole = Rung("vmvx", layer="import", says="IREE's importer, lowering or byte code brings it in")
+            return Ladder((whole,), (_UNOPTIMISED,))
         byte_code = Rung(
             "vmvx",
             {_BACKEND: "vmvx"},

@@ -48,7 +48,10 @@ def _literal(value: ast.expr, tables: Mapping[str, ast.Dict]) -> Any:
         value = tables.get(owner.id, value) if isinstance(owner, ast.Name) else value
     try:
         if isinstance(value, ast.Dict):
-            return tuple(ast.literal_eval(key) for key in value.keys if key is not None)
+            keys: list[Any] = []
+            for key, item in zip(value.keys, value.values):  # `**other` has no key: its own are taken
+                keys += (_literal(item, tables) or ()) if key is None else [ast.literal_eval(key)]
+            return tuple(keys)
         return ast.literal_eval(value)
     except ValueError:
         return None

@@ -164,7 +164,12 @@ def ask_judge(pool: Pool, question: Question, host: PlatformSpec = HOST) -> Judg
 
 
 def believed(question: Question, found: Judged) -> Judged:
-    """What a judge says, as long as it speaks of every candidate: the model that it runs may have spoken instead."""
+    """What a judge says, as long as it speaks of every candidate: the model that it runs may have spoken instead.
+
+    Of a relation that does not hold in float64 there is nothing to say.
+    """
+    if question.relation is not None and not found.judgements:
+        return found
     asked = {candidate.platform for group in question.groups for candidate in group.candidates}
     named = {name: judgement.verdict.platform for name, judgement in found.judgements.items()}
     if named != {name: name for name in asked}:
