@@ -14,7 +14,7 @@ CORPUS := .venv-corpus
 CORPUS_INSTALLED := $(CORPUS)/.installed
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-corpus test-platforms lint types cases roundtrip quality fuzz chaos reference pictures charts \
+.PHONY: demo test test-corpus test-platforms lint types cases cases-all models roundtrip quality fuzz chaos reference pictures charts \
   parts clean
 
 # Exit code 1 means that differences were found: what the demo is for.
@@ -84,6 +84,15 @@ parts: $(INSTALLED)
 # Real divergences and controls whose truth is known: recall, precision and blame by class.
 cases: $(INSTALLED)
 	$(BIN)/mindgap bench cases
+
+# The same on every platform that is ready: what was seen, marked as observed. Takes hours; continues where it stopped.
+cases-all: $(INSTALLED)
+	$(BIN)/mindgap bench observed --keep cases/observed.jsonl -o docs/results/observed.md
+
+# Twelve real models on every platform that is ready; continues where it stopped.
+models: $(INSTALLED)
+	mkdir -p out
+	$(BIN)/mindgap bench models --keep out/models.jsonl -o docs/results/models.md
 
 # Planted faults: is the operator named, the cause right, the witness small, the script true? Takes hours; goes on with --keep.
 quality: $(INSTALLED)

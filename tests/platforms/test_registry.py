@@ -23,7 +23,8 @@ def test_every_platform_of_this_build_is_listed() -> None:
     assert set(names) >= {
         "eager", "eager@scalar", "eager@nomkldnn", "aot_eager", "inductor", "onnxruntime", "onnxruntime@noopt",
         "onnx-reference", "openvino", "tract", "jax", "executorch", "executorch@xnnpack",
-        "iree", "iree@vmvx", "tvm", "onnxruntime:webgpu", "openvino:GPU", "openvino:NPU",
+        "iree", "iree@vmvx", "tvm", "litert", "mlx", "mindspore", "onnxruntime:webgpu", "openvino:GPU", "openvino:NPU",
+        "eager@torch-2.9", "inductor@torch-2.9", "inductor@triton",
         *(f"{runtime}:{device}" for runtime in ("eager", "inductor") for device in DEVICES),
     }  # fmt: skip
     assert len(names) == len(set(names))
@@ -49,6 +50,27 @@ def test_profiles_become_environment_and_options() -> None:
     second = resolve("eager:cuda:1@nomkldnn")
     assert (second.device, second.options) == ("cuda:1", {"mkldnn": False})
     assert resolve("openvino:GPU.1").device == "GPU.1"
+
+
+@pytest.mark.parametrize(
+    ("name", "eager"),
+    [
+        ("inductor", "eager"),
+        ("inductor@triton", "eager"),
+        ("inductor@torch-2.9", "eager@torch-2.9"),
+        ("inductor:xla", "eager:xla"),
+        ("jax", None),
+    ],
+)
+def test_compiled_code_is_compared_with_eager_of_its_device_and_torch(name: str, eager: str | None) -> None:
+    assert registry.eager_of(resolve(name)) == eager
+
+
+def test_versions_of_torch_have_one_environment_each() -> None:
+    specs = [resolve("eager@torch-2.9"), resolve("inductor@torch-2.9")]
+    assert {spec.environment for spec in specs} == {"torch@2.9"}
+    assert registry.recipe_named("torch@2.9") is registry.recipe_named("inductor@torch-2.9")
+    assert resolve("eager:xla").environment == resolve("inductor:xla").environment == "eager:xla"
 
 
 @pytest.mark.parametrize(

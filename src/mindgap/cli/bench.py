@@ -28,6 +28,7 @@ app = typer.Typer(no_args_is_help=True)
 Rounds = Annotated[int, typer.Option(help="How often to repeat; the median counts.", min=1)]
 Cases = Annotated[Path, typer.Option(help="A folder of cases with its truth.json.")]
 Only = Annotated[list[str] | None, typer.Option(help="A case to run; repeat it for several. Default: all.")]
+Ready = Annotated[list[str] | None, typer.Option(help="A platform; repeat it. Default: all that are ready.")]
 KeptRows = Annotated[Path | None, typer.Option(help="Keep finished rows in this file; a second run continues.")]
 
 
@@ -96,6 +97,23 @@ def roundtrip() -> None:
 @_bench
 def cases(folder: Cases = Path("cases"), only: Only = None) -> None:
     """Judge real divergences and controls whose truth is known."""
+
+
+@_bench
+def observed(folder: Cases = Path("cases"), only: Only = None, on: Ready = None, keep: KeptRows = None) -> None:
+    """Run the cases on every platform that is ready.
+
+    The truth of a case is known for four platforms; what the others do is kept as observed.
+    """
+
+
+@_bench
+def models(
+    model: Annotated[list[str] | None, typer.Option(help="A model; repeat it. Default: twelve.")] = None,
+    on: Ready = None,
+    keep: KeptRows = None,
+) -> None:
+    """Check twelve real models on every platform that is ready."""
 
 
 @_bench

@@ -157,11 +157,16 @@ def adapter_class(spec: PlatformSpec) -> type[Platform] | None:
 
 
 def eager_of(spec: PlatformSpec) -> str | None:
-    """The name of eager on the device that a platform compiles for; None for one that is not torch.compile."""
+    """The name of eager on the device that a platform compiles for; None for one that is not torch.compile.
+
+    Another version of torch is compared with its own eager.
+    """
     cls = adapter_class(spec)
     if cls is None or not cls.compares_with_eager_of_its_device:
         return None
-    return str(Name("eager", spec.device))
+    name = parse_name(spec.name)
+    own = built_in(str(Name("eager", spec.device, name.profile))) if name is not None and name.profile else None
+    return own.name if own is not None and own.environment == spec.environment else str(Name("eager", spec.device))
 
 
 @functools.cache

@@ -55,6 +55,13 @@ class Tract(Platform):
     message_rules = EXPORTER + MessageRules(
         # Its errors are chains of causes with the innermost last.
         summaries=((r"Caused by:\n(?:.*\n)*?\s*(?:\d+: )?([^\n]+)(?:\n\nStack backtrace:.*)?$", r"\1"),),
+        rewrites=(
+            (
+                r"Unsupported DatumType in the public API TDim",
+                "an int64 result became tract's symbolic dimensions (TDim), which its Python package cannot return: "
+                "not supported",
+            ),
+        ),
         noise=(r"Stack backtrace", r"\d+: <unknown>"),
     )
     rungs = (

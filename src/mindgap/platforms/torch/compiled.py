@@ -27,7 +27,7 @@ from mindgap.platforms.base import (
 )
 from mindgap.platforms.ladder import Ladder
 from mindgap.platforms.reproducer import ReproducerText
-from mindgap.platforms.torch import interpreted
+from mindgap.platforms.torch import interpreted, other_versions
 from mindgap.platforms.torch.devices import DEVICES, Device
 from mindgap.platforms.torch.layers import knobs_for, rungs_to
 from mindgap.platforms.torch.one_unit import one_translation_unit
@@ -169,8 +169,8 @@ class Inductor(CompiledPlatform):
     packages = (*TorchPlatform.packages, "triton")
     in_crowds: ClassVar = {UNITS: "one"}
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
-    profiles: ClassVar = {"triton": interpreted.PROFILE}
-    recipes: ClassVar = {"@triton": interpreted.RECIPE}
+    profiles: ClassVar = {"triton": interpreted.PROFILE, **other_versions.profiles("torch.compile")}
+    recipes: ClassVar = {"@triton": interpreted.RECIPE, ":xla": other_versions.XLA, **other_versions.RECIPES}
 
     @classmethod
     def backend(cls, kind: Device) -> str:

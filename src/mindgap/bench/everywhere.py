@@ -1,0 +1,68 @@
+"""Models on every platform that is ready here, one platform after the other; what is kept is not done again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from mindgap.bench.measurement import Row
+from mindgap.bench.side_by_side import make_rows, problem_of
+from mindgap.platforms.registry import catalogue, refuse_emulated, resolve
+from mindgap.records.outcome import Outcome
+from mindgap.session.session import Session
+
+UNSEEN = "not checked"
+"""The verdict of a model that mindgap itself could not check."""
+
+
+def ready_platforms(chosen: Sequence[str] = ()) -> dict[str, str]:
+    """The version of each platform that is ready, of those that were chosen or of all whose results are observed."""
+    for name in chosen:
+        refuse_emulated(resolve(name), "this table")
+    names = list(chosen) or [spec.name for spec in catalogue() if not spec.emulates and spec.name != "eager"]
+    with Session() as session:
+        return {name: probe.version for name, probe in session.platforms(names).items() if probe.available}
+
+
+def check_everywhere(
+    models: Mapping[str, str], platforms: Mapping[str, str], kept: Path | None, tell: Callable[[str], None]
+) -> list[Row]:
+    """A row per model and platform; `models` are specs by the name they have in the table, `platforms` have versions.
+
+    A platform whose version changed is asked again. Each has a session of its own, so that its workers end with it.
+    """
+    rows = []
+    for platform, version in platforms.items():
+        work = {
+            f"{name} on {platform} {version}": functools.partial(_seen, name, spec, platform, version)
+            for name, spec in models.items()
+        }
+        rows += make_rows(work, 1, kept, tell)
+    return rows
+
+
+def _seen(name: str, spec: str, platform: str, version: str, session: Session) -> Row:
+    """What one platform did with one model, marked as observed: nobody has confirmed that it is the truth."""
+    row: Row = {"model": name, "platform": platform, "version": version, "label": "observed"}
+    row["date"] = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    try:
+        found = session.check(spec, None, [platform]).platforms[platform]
+    except Exception as error:
+        return {**row, "verdict": UNSEEN, "sentence": problem_of(error)}
+    verdict = found.verdict
+    return {
+        **row,
+        "verdict": verdict.conclusion.value,
+        "kind": verdict.kind and verdict.kind.value,
+        "blame": verdict.blame and verdict.blame.value,
+        "floors": verdict.error_over_bound,
+        "sentence": verdict.sentence,
+        "outcome": _did(found.outcome),
+        "note": found.outcome.note,
+    }
+
+
+def _did(outcome: Outcome) -> str:
+    return outcome.status.value if outcome.ok else f"{outcome.status.value} at {outcome.stage.value}: {outcome.message}"
