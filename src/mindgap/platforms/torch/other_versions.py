@@ -20,7 +20,7 @@ _NEEDS: Final = (
 
 _STUBS: Final = "mindgap.platforms.torch.stub_cuda:make"
 
-_VERSIONS: Final = {"2.9": ("2.9.1", 1790)}
+_VERSIONS: Final = {"2.9": ("2.9.1", 1811)}
 """By the name in a profile: the exact version, and what its environment takes on the disk in MB."""
 
 

@@ -37,10 +37,11 @@ def make(root: Path) -> None:
         )
     symbols = missing_symbols(objects)
     with tempfile.TemporaryDirectory(prefix="mindgap-stubs-") as scratch:
-        source = Path(scratch) / "stub.c"
+        source, compiled = Path(scratch) / "stub.c", Path(scratch) / "stub.o"
         source.write_text("\n".join(map(_definition, symbols)) + "\n")
+        _cc("-c", "-fPIC", "-O1", source, "-o", compiled)
         for name, versions in missing.items():
-            _compile(source, folder / name, versions)
+            _link(compiled, folder / name, versions)
 
 
 def missing_libraries(objects: Sequence[Path]) -> dict[str, tuple[str, ...]]:
@@ -77,17 +78,25 @@ def _definition(symbol: str) -> str:
     return f"int {symbol}() {{ return 100; }}"
 
 
-def _compile(source: Path, target: Path, versions: Iterable[str]) -> None:
-    command = ["cc", "-w", "-shared", "-fPIC", "-O1", str(source), f"-Wl,-soname,{target.name}", "-o", str(target)]
+def _link(compiled: Path, target: Path, versions: Iterable[str]) -> None:
     first, *others = [*versions, ""]
+    options = []
     if first:
-        script = source.with_suffix(".map")
+        script = compiled.with_suffix(".map")
         rest = " ".join(f"{version} {{}};" for version in others if version)
         script.write_text(f"{first} {{ global: *; }}; {rest}\n")
-        command.append(f"-Wl,--version-script={script}")
+        options.append(f"-Wl,--version-script={script}")
+    _cc("-shared", compiled, f"-Wl,-soname,{target.name}", *options, "-o", target)
+
+
+def _cc(*arguments: object) -> None:
+    command = ["cc", "-w", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
-        raise UsageError(f"cannot make a stand-in for {target.name}", cause=done.stderr.strip()[-300:])
+        raise UsageError(
+            "cannot make stand-ins for the CUDA libraries that this build of torch links against",
+            cause=done.stderr.strip()[-300:],
+        )
 
 
 def _said(*command: object) -> str:
