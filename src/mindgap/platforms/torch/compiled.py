@@ -27,10 +27,11 @@ from mindgap.platforms.base import (
 )
 from mindgap.platforms.ladder import Ladder
 from mindgap.platforms.reproducer import ReproducerText
-from mindgap.platforms.torch import interpreted, other_versions
+from mindgap.platforms.torch import interpreted
 from mindgap.platforms.torch.devices import DEVICES, Device
 from mindgap.platforms.torch.layers import knobs_for, rungs_to
 from mindgap.platforms.torch.one_unit import one_translation_unit
+from mindgap.platforms.torch.other_versions import RECIPES, VERSIONS, XLA
 from mindgap.platforms.torch.script import on_torch
 from mindgap.platforms.torch.torch_run import (
     PlacedCall,
@@ -169,8 +170,11 @@ class Inductor(CompiledPlatform):
     packages = (*TorchPlatform.packages, "triton")
     in_crowds: ClassVar = {UNITS: "one"}
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
-    profiles: ClassVar = {"triton": interpreted.PROFILE, **other_versions.profiles("torch.compile")}
-    recipes: ClassVar = {"@triton": interpreted.RECIPE, ":xla": other_versions.XLA, **other_versions.RECIPES}
+    profiles: ClassVar = {
+        "triton": interpreted.PROFILE,
+        **{name: version.profile("torch.compile") for name, version in VERSIONS.items()},
+    }
+    recipes: ClassVar = {"@triton": interpreted.RECIPE, ":xla": XLA, **RECIPES}
 
     @classmethod
     def backend(cls, kind: Device) -> str:

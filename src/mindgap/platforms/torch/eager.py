@@ -12,8 +12,9 @@ import torch
 
 from mindgap.platforms.base import Prepared, Profile, StageClock
 from mindgap.platforms.reproducer import ReproducerText
-from mindgap.platforms.torch import emulation, other_versions
+from mindgap.platforms.torch import emulation
 from mindgap.platforms.torch.devices import DEVICES
+from mindgap.platforms.torch.other_versions import RECIPES, VERSIONS, XLA
 from mindgap.platforms.torch.presets import PRESETS, policies_of, script_of
 from mindgap.platforms.torch.script import WITHOUT_MKLDNN, on_torch
 from mindgap.platforms.torch.torch_run import (
@@ -42,9 +43,9 @@ class Eager(TorchPlatform):
         "scalar": Profile("torch eager without vector instructions", env={"ATEN_CPU_CAPABILITY": "default"}),
         "nomkldnn": Profile("torch eager without oneDNN kernels", options={"mkldnn": False}),
         **{name: preset.profile for name, preset in PRESETS.items()},
-        **other_versions.profiles("torch eager"),
+        **{name: version.profile("torch eager") for name, version in VERSIONS.items()},
     }
-    recipes: ClassVar = {":xla": other_versions.XLA, **other_versions.RECIPES}
+    recipes: ClassVar = {":xla": XLA, **RECIPES}
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
     options: ClassVar = TorchPlatform.options | {
         "mkldnn": "whether oneDNN kernels may be used (true)",

@@ -6,7 +6,7 @@ uses: `stub_cuda.py` makes empty ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from mindgap.platforms.base import Profile
@@ -20,31 +20,29 @@ _NEEDS: Final = (
 
 _STUBS: Final = "mindgap.platforms.torch.stub_cuda:make"
 
-_VERSIONS: Final = {"2.9": ("2.9.1", 1811)}
-"""By the name in a profile: the exact version, and what its environment takes on the disk in MB."""
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of torch as profiles of torch's runtimes, which share its environment."""
+
+    name: str
+    exact: str
+    size_mb: int
+    """What its environment takes on the disk."""
+
+    def profile(self, what: str) -> Profile:
+        return Profile(f"{what} of torch {self.exact} on this CPU")
+
+    @property
+    def recipe(self) -> Recipe:
+        really = f"torch {self.exact} on this CPU"
+        return Recipe(f"torch@{self.name}", really, _NEEDS, self.size_mb, torch=self.exact, prepare=_STUBS)
 
 
-def _profile(version: str) -> str:
-    return f"torch-{version}"
+VERSIONS: Final = {"torch-2.9": Version("2.9", "2.9.1", size_mb=1811)}
+"""By profile: `eager@torch-2.9`, `inductor@torch-2.9`."""
 
-
-def profiles(what: str) -> dict[str, Profile]:
-    """A profile for each version: `eager@torch-2.9`."""
-    return {_profile(name): Profile(f"{what} of torch {exact} on this CPU") for name, (exact, _) in _VERSIONS.items()}
-
-
-RECIPES: Final[Mapping[str, Recipe]] = {
-    f"@{_profile(name)}": Recipe(
-        f"torch@{name}",
-        f"torch {exact} on this CPU",
-        pins=_NEEDS,
-        size_mb=size_mb,
-        torch=exact,
-        prepare=_STUBS,
-    )
-    for name, (exact, size_mb) in _VERSIONS.items()
-}
-"""One environment per version, for eager and for inductor."""
+RECIPES: Final = {f"@{profile}": version.recipe for profile, version in VERSIONS.items()}
 
 XLA: Final = Recipe(
     "eager:xla",
