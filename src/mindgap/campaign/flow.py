@@ -188,7 +188,7 @@ class Flow:
         for name, eager in dossier.pairs().items():
             if name not in dossier.compiled and not differs(eager, dossier.outcomes[name]):
                 dossier.compiled |= verdicts_without_outputs(eager, [dossier.outcomes[name]])
-        dossier.crowd_only = {n for n in dossier.in_crowd if dossier.verdicts[n].conclusion in HARMLESS}
+        dossier.crowd_only = {n for n in dossier.in_crowd if _is_gone(dossier.verdicts[n], dossier.signs.get(n))}
         if dossier.variant.is_fragment:
             nameless = dossier.verdicts.keys() - dossier.operators.keys()
             refused = [name for name in sorted(nameless) if dossier.verdicts[name].kind is Kind.VALIDATION]
@@ -198,6 +198,12 @@ class Flow:
         dossier.operators = {n: op for n, op in accused.items() if dossier.verdicts[n].conclusion not in HARMLESS}
         dossier.discard_outputs()
         self._finish(dossier)
+
+
+def _is_gone(verdict: Verdict, sign: Sign | None) -> bool:
+    """Whether nothing is left of what a crowd showed; that a platform accepts more than eager may be no defect."""
+    shown = sign is not None and sign[1] is Kind.VALIDATION
+    return verdict.conclusion in HARMLESS and not (shown and verdict.kind is Kind.VALIDATION)
 
 
 def _sign(dossier: Dossier, name: str) -> Sign:
