@@ -44,8 +44,8 @@ def measure(
     return Measurement(
         name="throughput",
         what="programs that a platform ran, with their verdict, per second: whole variants as users lower them, the "
-        "same from what was lowered before, and fragments in crowds; refusals and confirmations included. All rounds of "
-        "a fragment count, as each is judged for itself; they are lowered once",
+        "same from what was lowered before, and fragments in crowds; refusals and confirmations included. All rounds "
+        "of a fragment count, as each is judged for itself; they are lowered once",
         on=f"smoke corpus, seed {seed}, {minutes:g} minutes each, next to eager, one platform at a time",
         rows=rows,
         conclusion="aim on two idle cores: fragments 20 times (onnxruntime), 10 times (openvino), 8 times (inductor) "
