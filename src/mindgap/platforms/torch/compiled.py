@@ -31,7 +31,7 @@ from mindgap.platforms.torch import interpreted
 from mindgap.platforms.torch.devices import DEVICES, Device
 from mindgap.platforms.torch.layers import knobs_for, rungs_to
 from mindgap.platforms.torch.one_unit import one_translation_unit
-from mindgap.platforms.torch.other_versions import RECIPES, VERSIONS, XLA
+from mindgap.platforms.torch.other_versions import RECIPES, VERSIONS
 from mindgap.platforms.torch.script import on_torch
 from mindgap.platforms.torch.torch_run import (
     PlacedCall,
@@ -174,7 +174,7 @@ class Inductor(CompiledPlatform):
         "triton": interpreted.PROFILE,
         **{name: version.profile("torch.compile") for name, version in VERSIONS.items()},
     }
-    recipes: ClassVar = {"@triton": interpreted.RECIPE, ":xla": XLA, **RECIPES}
+    recipes: ClassVar = {"@triton": interpreted.RECIPE, **RECIPES}
 
     @classmethod
     def backend(cls, kind: Device) -> str:

@@ -14,7 +14,7 @@ from mindgap.platforms.base import Prepared, Profile, StageClock
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.platforms.torch import emulation
 from mindgap.platforms.torch.devices import DEVICES
-from mindgap.platforms.torch.other_versions import RECIPES, VERSIONS, XLA
+from mindgap.platforms.torch.other_versions import RECIPES, VERSIONS
 from mindgap.platforms.torch.presets import PRESETS, policies_of, script_of
 from mindgap.platforms.torch.script import WITHOUT_MKLDNN, on_torch
 from mindgap.platforms.torch.torch_run import (
@@ -45,7 +45,7 @@ class Eager(TorchPlatform):
         **{name: preset.profile for name, preset in PRESETS.items()},
         **{name: version.profile("torch eager") for name, version in VERSIONS.items()},
     }
-    recipes: ClassVar = {":xla": XLA, **RECIPES}
+    recipes: ClassVar = RECIPES
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
     options: ClassVar = TorchPlatform.options | {
         "mkldnn": "whether oneDNN kernels may be used (true)",

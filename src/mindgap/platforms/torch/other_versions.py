@@ -1,4 +1,4 @@
-"""Other versions of torch, each in an environment of its own, and torch_xla, which needs the version it was built for.
+"""Other versions of torch, each in an environment of its own.
 
 The registry's wheels for Linux are CUDA builds, and the libraries that they link against are gigabytes that a CPU never
 uses: `stub_cuda.py` makes empty ones.
@@ -43,29 +43,3 @@ VERSIONS: Final = {"torch-2.9": Version("2.9", "2.9.1", size_mb=1811)}
 """By profile: `eager@torch-2.9`, `inductor@torch-2.9`."""
 
 RECIPES: Final = {f"@{profile}": version.recipe for profile, version in VERSIONS.items()}
-
-XLA: Final = Recipe(
-    "eager:xla",
-    "torch_xla's device on XLA's CPU client, not on a TPU",
-    pins=(
-        "torch_xla==2.9.0",
-        "absl-py==2.5.1",
-        "PyYAML==6.0.3",
-        "requests==2.34.2",
-        "certifi==2026.10.18",
-        "charset-normalizer==3.5.2",
-        "idna==3.20",
-        "urllib3==2.8.0",
-        *_NEEDS,
-    ),
-    size_mb=2260,
-    torch="2.9.1",  # what torch_xla 2.9.0 was built for
-    prepare=_STUBS,
-    env={
-        "PJRT_DEVICE": "CPU",
-        "CPU_NUM_DEVICES": "1",
-        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    },
-)
-"""A device of torch that is neither the CPU nor hardware."""
