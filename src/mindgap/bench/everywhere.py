@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Final
 
 from mindgap.bench.measurement import Row
 from mindgap.bench.side_by_side import make_rows, problem_of
@@ -13,7 +14,7 @@ from mindgap.platforms.registry import catalogue, refuse_emulated, resolve
 from mindgap.records.outcome import Outcome
 from mindgap.session.session import Session
 
-UNSEEN = "not checked"
+UNSEEN: Final = "not checked"
 """The verdict of a model that mindgap itself could not check."""
 
 

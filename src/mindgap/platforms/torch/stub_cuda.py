@@ -64,8 +64,8 @@ def missing_symbols(objects: Sequence[Path]) -> list[str]:
     undefined, defined = set[str](), set[str]()
     for path in objects:
         for line in _said("nm", "-D", path).splitlines():
-            *_, kind, name = ["", *line.split()]
-            (undefined if kind in "Uw" else defined).add(name.partition("@")[0])
+            *_, kind, name = ["", "", *line.split()]
+            (undefined if kind in ("U", "w") else defined).add(name.partition("@")[0])
     return sorted(name for name in undefined - defined if _SYMBOL.fullmatch(name))
 
 
