@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
@@ -32,6 +33,7 @@ RECIPE: Final = Recipe(
 )  # fmt: skip
 
 _DELEGATE: Final = "delegate"
+_OPERATOR_MISSING: Final = re.compile(r"0x:?14\b")  # Error::OperatorMissing of its runtime/core/error.h
 
 
 class ExecuTorch(ExportedPlatform):
@@ -95,7 +97,12 @@ class ExecuTorch(ExportedPlatform):
         with clock(Stage.COMPILE), quiet():
             program = edge.to_executorch()
             loaded = Runtime.get().load_program(program.buffer)
-            method = loaded.load_method("forward")
+            try:
+                method = loaded.load_method("forward")
+            except RuntimeError as error:
+                if _OPERATOR_MISSING.search(str(error)):
+                    _refuse_missing(program, Runtime.get().operator_registry.operator_names)
+                raise
         if method is None:
             raise StageFailure(Status.UNSUPPORTED, "the runtime cannot load the method: a kernel is missing")
         return _Lowered(method, share, (program, loaded))
@@ -133,6 +140,14 @@ class _Lowered:
         self.method = method
         self.share = share
         self.kept = kept
+
+
+def _refuse_missing(program: Any, known: set[str]) -> None:
+    """Name the operators without a kernel: the runtime's own error is a number, and their names go to its log."""
+    wanted = [f"{item.name}.{item.overload}" for item in program.executorch_program.execution_plan[0].operators]
+    missing = [name for name in (item.removesuffix(".") for item in wanted) if name not in known]
+    if missing:
+        raise StageFailure(Status.UNSUPPORTED, f"no kernel for {', '.join(missing)}")
 
 
 def _infer(method: Any) -> Infer:
