@@ -122,7 +122,7 @@ def test_a_check_read_back_says_what_it_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": "mindgap.check/1"}', '{"schema": "mindgap.check/9"}',
-                                     '{"schema": "mindgap.operators/1", "cells": 3}', "[" * 100_000])  # fmt: skip
+                                     '{"schema": "mindgap.ops/1", "observed": 3}', "[" * 100_000])  # fmt: skip
 def test_what_is_no_document_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(content)
