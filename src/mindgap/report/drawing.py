@@ -178,7 +178,9 @@ def _place(boxes: Mapping[int, Box], edges: Sequence[tuple[int, int]]) -> dict[t
     An edge over several layers has an empty box in each, so that it goes around what stands there; these are returned.
     """
     _layer(boxes, edges)
-    every, links, routes = dict(boxes), [], {}
+    every = dict(boxes)
+    links: list[tuple[int, int]] = []
+    routes: dict[tuple[int, int], list[Box]] = {}
     for a, b in edges:
         between = range(boxes[a].layer + 1, boxes[b].layer)
         routes[a, b] = [Box(-len(every) - 1 - n, [], "", layer) for n, layer in enumerate(between)]

@@ -336,7 +336,7 @@ class _Tally:
         wrong = self._wrong
         worst = self.worst_bad if wrong else self.worst_rounded
         has_index = worst.ratio >= 0
-        shown = _shown(worst.values) if has_index else ["", "", ""]
+        shown = _shown(worst.values) if has_index else ("", "", "")
         return Comparison(
             output=self.name,
             conclusion=conclusion,
@@ -407,13 +407,11 @@ def _top(values: torch.Tensor) -> float:
     return float(values.max()) if len(values) else 0.0
 
 
-def _shown(values: tuple[object, object, object]) -> list[str]:
+def _shown(values: tuple[object, object, object]) -> tuple[str, str, str]:
     """The values of candidate, eager and reference, with as many digits as it takes to tell the first two apart."""
-    for digits in (7, 10, 17):
-        shown = [_show(value, digits) for value in values]
-        if shown[0] != shown[1]:
-            break
-    return shown
+    candidate, eager, reference = values
+    digits = next((n for n in (7, 10) if _show(candidate, n) != _show(eager, n)), 17)
+    return _show(candidate, digits), _show(eager, digits), _show(reference, digits)
 
 
 def _show(value: object, digits: int) -> str:
