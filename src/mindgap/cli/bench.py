@@ -163,6 +163,15 @@ def calibration(
 
 
 @_bench
+def alarms(
+    fragments: Annotated[int, typer.Option(help="Fragments that must stay silent.", min=8)] = 20_000,
+    seed: Seed = 0,
+    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the campaign; a second run continues.")] = None,
+) -> None:
+    """Count false alarms on fragments where nothing is wrong."""
+
+
+@_bench
 def corpus(
     models: Annotated[int, typer.Option(help="Models to build, as diverse as the whole corpus.", min=1)] = 40,
     jobs: ModelJobs = 2,
@@ -257,8 +266,17 @@ def throughput(
 ) -> None:
     """Measure judged programs per second, whole and in fragments.
 
-    One platform at a time, first whole variants and then fragments in crowds.
+    One platform at a time: whole variants by the stock path, whole variants with shortcuts, then fragments in crowds.
     """
+
+
+@_bench
+def witnesses(
+    directory: Annotated[Path, typer.Argument(help="A campaign.", metavar="DIR")],
+    count: Annotated[int, typer.Option(help="Divergences to run again.", min=1)] = 200,
+    seed: Seed = 0,
+) -> None:
+    """Run divergences of a campaign again, each alone in a fresh process."""
 
 
 @_bench
