@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindgap.campaign.directory import FILE
+from mindgap.campaign.plan import BASELINE
 from mindgap.campaign.reader import open_ledger, plan_of
 from mindgap.operators.answering import declared_answer, with_observed
 from mindgap.operators.document import document
@@ -27,7 +28,7 @@ def operators_of(path: Path) -> OperatorsDocument | None:
     """The sweep in a directory or a file; None where something else lies there."""
     if is_campaign(path) and is_sweep(path):
         with open_ledger(path) as data:
-            platforms = plan_of(data, path).platforms
+            platforms = [name for name in plan_of(data, path).platforms if name != BASELINE]
         return as_operators(document(with_observed(declared_answer(platforms, models_of()), path)))
     found = read_document(path) if path.is_file() else None
     return found if isinstance(found, OperatorsDocument) else None

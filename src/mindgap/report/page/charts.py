@@ -26,7 +26,7 @@ TONES: Final = {
     "waiting": "open", "failed": "none", "unsupported": "none", "rejected": "shared", "error": "bad", "crash": "grave",
     "timeout": "shaky", "oom": "warn", "did not run": "none",
     "agrees bitwise": "good", "wrong": "bad", "accepts invalid input": "shaky", "rejects valid input": "shared",
-    "hang": "grave", "out of memory": "grave", "compile error": "warn", "not convertible": "none",
+    "hang": "grave", "out of memory": "grave", "compile error": "shaky", "not convertible": "none",
 }  # fmt: skip
 """The colour of every word."""
 ROW, WIDTH, LABELLED = 30, 560, 0.045
