@@ -80,7 +80,8 @@ class Flow:
         """What a queue's thread does with fragments."""
 
         def work(batch: list[Dossier]) -> None:
-            runner.run([d.variant for d in batch], lambda number, outcome: self._arrived(batch[number], outcome))
+            refused = [not dossier.baseline.ok for dossier in batch]
+            runner.run([d.variant for d in batch], refused, lambda number, found: self._arrived(batch[number], found))
 
         return work
 
