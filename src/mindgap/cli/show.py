@@ -114,8 +114,11 @@ def _base_in(campaign: Path, program: int) -> Program | None:
             "SELECT b.fingerprint, b.name FROM programs p JOIN bases b ON b.id = p.base WHERE p.id = ? "
             "AND p.kind = 'variant'", (program,)
         ).fetchone()  # fmt: skip
+    if row is None:
+        return None
+    fingerprint, name = row
     try:
-        return origin_of(Provenance(*row, 0), directory=Path(store) if store else None).program if row else None
+        return origin_of(Provenance(fingerprint, name, 0), directory=Path(store) if store else None).program
     except MindgapError:
         return None
 
