@@ -11,15 +11,19 @@ from mindgap.campaign.reader import open_ledger, read_case
 from mindgap.errors import UsageError
 from mindgap.operators.answering import declared_answer, with_observed
 from mindgap.operators.document import changes, document, read_baseline, table
-from mindgap.operators.observed import Grade, Observed, blocking, grade_of, read_sweep, shares
+from mindgap.operators.observed import Cell, Grade, Observed, blocking, grade_of, read_sweep, shares
 from mindgap.operators.observed import _Invocation as Row
 from mindgap.operators.sweeping import sweep
 from mindgap.operators.universe import models_of
 from mindgap.report.console import save_json
+from mindgap.report.documents import OperatorsDocument, read_document
 from mindgap.report.operators import page, sections
 
-OPS = ("aten.floor_divide.default", "aten.sub.Scalar", "aten.conv2d.default", "aten.neg.default")
-KINDS = ("ordinary",)
+OPS = (
+    "aten.floor_divide.default", "aten.sub.Scalar", "aten.conv2d.default", "aten.neg.default",
+    "aten.layer_norm.default",
+)  # fmt: skip
+KINDS = ("ordinary", "weight float32")
 
 
 def row(status: str = "ok", stage: str = "run", conclusion: str | None = None, **more: object) -> Row:
@@ -85,6 +89,24 @@ def test_subtracting_a_number_is_not_convertible_on_openvino(found: Observed) ->
     assert cell.grade is Grade.NOT_CONVERTIBLE and "aten.sub.Scalar" in cell.message
 
 
+def test_another_dtype_in_one_role_has_a_cell_of_its_own(found: Observed) -> None:
+    for platform in ("onnxruntime", "openvino"):
+        (key,) = found.by_role(platform)
+        assert key == ("aten.layer_norm.default", "bfloat16, weight float32")
+    assert all(", " not in share.dtype for share in shares(found, {}))
+
+
+def test_accepting_invalid_input_does_not_make_an_operator_unsupported() -> None:
+    assert Grade.ACCEPTS_INVALID.is_supported and not Grade.WRONG.is_supported
+    assert not Cell(Grade.UNSUPPORTED, {"accepts invalid input": 1, "unsupported": 2}).ran
+    assert Cell(Grade.WRONG, {"wrong": 1, "agrees bitwise": 2}).ran
+
+
+def test_only_some_operators_are_looked_at(found: Observed) -> None:
+    few = found.only(["aten.neg.default"])
+    assert {op for _, op, _ in few.cells} == {"aten.neg.default"} and few.sweep.operators == ("aten.neg.default",)
+
+
 def test_a_wrong_cell_keeps_its_invocation(found: Observed, directory: Path) -> None:
     cell = found.cell("openvino", "aten.sub.Scalar", "int64")
     assert cell.worst is not None
@@ -97,15 +119,15 @@ def test_running_again_continues_and_changes_nothing(found: Observed, directory:
     ending = sweep(directory, ["onnxruntime", "openvino"], OPS, ["int64", "bfloat16"], kinds=KINDS)
     assert ending.complete and ending.written == 0
     assert read_sweep(directory).cells == found.cells
-    with pytest.raises(UsageError, match="another plan"):
+    with pytest.raises(UsageError, match="another"):
         sweep(directory, ["onnxruntime"], OPS[:1], ["int64"], kinds=KINDS)
 
 
 def test_shares_count_only_what_eager_runs(found: Observed) -> None:
     by_name = {(share.platform, share.dtype): share for share in shares(found, {"aten.neg.default": 7})}
     share = by_name["openvino", "int64"]
-    assert 0 < share.supported < share.exercised <= len(OPS)
-    assert share.needed == share.needed_supported == 7 and share.fewer_percent > 0
+    assert 0 < share.supported < share.exercised <= len(OPS) and share.supported <= share.running < share.exercised
+    assert share.needed == share.needed_supported == 7 and 0 < share.fewer_percent < 100 > share.supported_percent
     assert blocking(found, "openvino", {"aten.sub.Scalar": 3})[0][0] == "aten.sub.Scalar"
 
 
@@ -120,6 +142,12 @@ def test_an_answer_is_written_and_compared(directory: Path, tmp_path: Path) -> N
             cell["grade"] = Grade.AGREES.value
     worse = changes(earlier, document(answer))
     assert worse and all(c.is_worse and c.operator == "aten.sub.Scalar" and c.evidence == "observed" for c in worse)
+    save_json(tmp_path / "now.json", document(answer))
+    shown = read_document(tmp_path / "now.json")
+    assert isinstance(shown, OperatorsDocument)
+    cells = {(c.platform, c.operator, c.dtype): c for c in shown.cells}
+    assert cells["openvino", "aten.sub.Scalar", "int64"].observed == "unsupported"
+    assert cells["openvino", "aten.neg.default", "int64"].declared == "kernel"
     text = table(answer)
     assert text.count("\n") > 5000 and "observed,openvino,aten.sub.Scalar,int64,not convertible" in text
     assert "not convertible" in page(answer, "mindgap ops") and len(list(sections(answer))) >= 4

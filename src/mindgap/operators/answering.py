@@ -10,7 +10,7 @@ from mindgap.operators.declared import REFERENCE, Has, counts, declarations
 from mindgap.operators.document import Answer
 from mindgap.operators.models import needs, reach
 from mindgap.operators.native import installed_version, native_operators
-from mindgap.operators.observed import Observed, read_sweep, shares
+from mindgap.operators.observed import read_sweep, shares
 from mindgap.operators.proving import proofs
 from mindgap.operators.universe import Models, chosen
 
@@ -45,7 +45,9 @@ def model_answer(answer: Answer, model: str, operators: Collection[str]) -> Answ
 
 def with_observed(answer: Answer, directory: Path) -> Answer:
     """The same with what ran in a sweep, beside what is declared."""
-    found: Observed = read_sweep(directory)
+    found = read_sweep(directory)
+    if answer.operators:
+        found = found.only(answer.operators)
     versions = {**(answer.versions or {}), **found.versions}
     return replace(
         answer,

@@ -113,8 +113,9 @@ def _observed(answer: Answer, found: Observed) -> dict[str, Any]:
         "programs": found.programs,
         "shares": [
             {
-                "platform": s.platform, "dtype": s.dtype, "exercised": s.exercised, "supported": s.supported,
-                "fewer_percent": round(s.fewer_percent, 1), "weighted_percent": round(s.weighted_percent, 1),
+                "platform": s.platform, "dtype": s.dtype, "exercised": s.exercised, "running": s.running,
+                "supported": s.supported, "fewer_percent": round(s.fewer_percent, 1),
+                "supported_percent": round(s.supported_percent, 1), "weighted_percent": round(s.weighted_percent, 1),
                 "grades": dict(s.grades),
             }
             for s in answer.shares
@@ -129,6 +130,37 @@ def _observed(answer: Answer, found: Observed) -> dict[str, Any]:
             for (platform, op, dtype), cell in sorted(found.cells.items())
         ],
     }  # fmt: skip
+
+
+_WORDS: Final = {
+    Grade.AGREES: "agrees", Grade.ROUNDING: "rounding", Grade.HAZARD: "hazard", Grade.WRONG: "diverges",
+    Grade.ACCEPTS_INVALID: "diverges", Grade.UNSTABLE: "unstable", Grade.UNJUDGED: "unjudged", Grade.CRASH: "crash",
+    Grade.HANG: "timeout", Grade.OUT_OF_MEMORY: "oom", Grade.REJECTS_VALID: "rejected", Grade.COMPILE_ERROR: "error",
+    Grade.NOT_CONVERTIBLE: "unsupported", Grade.UNSUPPORTED: "unsupported", Grade.NOT_EXERCISED: None,
+}  # fmt: skip
+"""Grades in the words of verdicts and outcomes."""
+
+
+def as_sweep(found: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer in JSON as pages and comparisons show it: cell by cell, what is declared beside what was observed."""
+    declared = {item["platform"]: item["operators"] for item in found["declared"]}
+    seen = (found["observed"] or {"cells": []})["cells"]
+    cells = [
+        {"operator": cell["operator"], "dtype": cell["dtype"], "platform": cell["platform"],
+         "declared": declared.get(cell["platform"], {}).get(cell["operator"]),
+         "observed": _WORDS[Grade(cell["grade"])], "said": cell["message"]}
+        for cell in seen
+    ]  # fmt: skip
+    known = {(cell["operator"], cell["platform"]) for cell in seen}
+    asked = {op for op, _ in known}
+    cells += [
+        {"operator": op, "dtype": "", "platform": platform, "declared": has}
+        for platform, operators in declared.items()
+        for op, has in operators.items()
+        if not seen or (op in asked and (op, platform) not in known)
+    ]
+    platforms = dict.fromkeys([*declared, *(cell["platform"] for cell in seen)])
+    return {"created": found["made"], "versions": found["versions"], "platforms": list(platforms), "cells": cells}
 
 
 def table(answer: Answer) -> str:

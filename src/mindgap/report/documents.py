@@ -11,6 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from mindgap.errors import CorruptFile, UsageError
+from mindgap.operators.document import SCHEMA as OPS_SCHEMA
+from mindgap.operators.document import as_sweep
 from mindgap.reading.files import read_file, refusing
 from mindgap.report.summary import CHECK_SCHEMA
 
@@ -128,11 +130,13 @@ def read_document(path: Path) -> Document:
             return as_document(found)
         if schema == OPERATORS_SCHEMA:
             return msgspec.convert(found, OperatorsDocument)
+        if schema == OPS_SCHEMA:
+            return msgspec.convert(as_sweep(found), OperatorsDocument)
         raise CorruptFile(
             f"{path.name} is neither a check nor an operator sweep",
             where=str(path),
             cause=f"its schema is {str(schema)[:60]!r}",
-            hint="mindgap check MODEL --json FILE writes one",
+            hint="mindgap check MODEL --json FILE and mindgap ops --json FILE write one",
         )
 
 
