@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from mindgap.campaign.reader import open_ledger, read_case
 from mindgap.errors import UsageError
 from mindgap.operators.answering import declared_answer, with_observed
 from mindgap.operators.document import changes, document, read_baseline, table
-from mindgap.operators.observed import Cell, Grade, Observed, blocking, grade_of, read_sweep, shares
+from mindgap.operators.observed import Cell, Grade, Observed, _cell, blocking, grade_of, read_sweep, shares
 from mindgap.operators.observed import _Invocation as Row
 from mindgap.operators.sweeping import sweep
 from mindgap.operators.universe import models_of
@@ -55,6 +56,12 @@ def row(status: str = "ok", stage: str = "run", conclusion: str | None = None, *
 )
 def test_every_outcome_has_a_grade(given: Row, grade: Grade | None) -> None:
     assert grade_of(given) is grade
+
+
+def test_a_limit_by_the_clock_says_nothing_about_the_platform() -> None:
+    late = replace(row("timeout", "compile", "failed"), message="no answer within 360 s")
+    assert _cell([late]).grade is Grade.NOT_EXERCISED and "360" in _cell([late]).message
+    assert _cell([late, row(conclusion="agrees")]).grade is Grade.AGREES
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,11 @@ def declared_answer(
     platforms: Sequence[str], models: Models, packages: Sequence[Path] = (), asked: Sequence[str] = ()
 ) -> Answer:
     """What platforms declare, next to the reference, and which real models that would let run. Nothing is executed."""
+    operators = chosen(asked, list(native_operators())) if asked else []
     found, unknown = declarations([*platforms, REFERENCE], packages)
     reference = next(item for item in found if item.platform == REFERENCE)
     shown = [item for item in found if item.platform in platforms]
     weights = models.counts
-    operators = chosen(asked, list(native_operators())) if asked else []
     return Answer(
         declared=tuple(shown),
         own=tuple(counts(shown, reference, own_only=True)),

@@ -14,6 +14,7 @@ from typing import Final
 from mindgap.campaign.plan import BASELINE
 from mindgap.campaign.reader import open_ledger, plan_of
 from mindgap.errors import UsageError
+from mindgap.execution.pulse import NO_ANSWER
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.variant import ROLES, Sweep
 from mindgap.records.verdict import Blame, Conclusion, Kind
@@ -227,12 +228,19 @@ class _Invocation:
     again: int
     """Whether it ran twice, alone."""
 
+    @property
+    def is_late(self) -> bool:
+        """Whether its time by the clock was over, which a busy machine does to anybody: that says nothing."""
+        return self.status == Status.TIMEOUT.value and self.message.startswith(NO_ANSWER)
+
 
 def _cell(rows: Iterable[_Invocation]) -> Cell:
-    graded = [(row, grade_of(row)) for row in rows]
+    found = list(rows)
+    graded = [(row, grade_of(row)) for row in found if not row.is_late]
     counted = [(row, grade) for row, grade in graded if grade is not None]
     if not counted:
-        return Cell(Grade.NOT_EXERCISED, refused_like_eager=len(graded))
+        late = next((row.message for row in found if row.is_late), "")
+        return Cell(Grade.NOT_EXERCISED, message=late, refused_like_eager=len(graded))
     row, grade = min(counted, key=lambda pair: (ORDER[pair[1]], pair[0].number))
     elsewhere = next((r.note for r, _ in counted if "fall" in r.note and "back" in r.note), "")
     return Cell(
