@@ -164,29 +164,36 @@ def _with_layout(case: Case) -> Outcome:
 
 def _with_split_sums(case: Case) -> Outcome:
     """Sums, means and products computed in two parts that are added."""
+    return _run(case, caller=in_two_parts)
 
-    def split(node: Node, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-        half = _SPLITS.get(node.op)
-        return half(function, args) if half else function(*args, **kwargs)
 
-    return _run(case, caller=split)
+def in_two_parts(node: Node, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A call of an operator that adds up, in two parts."""
+    half = _SPLITS.get(node.op)
+    return half(function, args) if half and not kwargs else function(*args, **kwargs)
 
 
 def _split_reduction(function: Callable[..., Any], args: list[Any]) -> Any:
-    value, dims = args[0], args[1]
-    size = value.shape[dims[0]]
+    value, dims = args[0], (args[1] if len(args) > 1 else None) or []
+    size = value.shape[dims[0]] if dims and value.dim() else 0
     if size < 2:
         return function(*args)
-    parts = value.split([size // 2, size - size // 2], dim=dims[0])
-    total = sum(torch.ops.aten.sum.dim_IntList(part, *args[1:]) for part in parts)
-    return total / size if function is torch.ops.aten.mean.dim else total
+    first, second = value.split([size // 2, size - size // 2], dim=dims[0])
+    one, other = function(first, *args[1:]), function(second, *args[1:])
+    if function is torch.ops.aten.mean.dim:
+        return one * (size // 2 / size) + other * ((size - size // 2) / size)
+    return one + other
 
 
 def _split_product(function: Callable[..., Any], args: list[Any]) -> Any:
     first, second = args[0], args[1]
+    if len(args) > 2 or second.dim() != 2 or not first.dim() or not first.is_floating_point():
+        return function(*args)
     if function is torch.ops.aten.linear.default:
         second = second.T
     half = first.shape[-1] // 2
+    if not half:
+        return function(*args)
     return first[..., :half] @ second[:half] + first[..., half:] @ second[half:]
 
 

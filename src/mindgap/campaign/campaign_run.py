@@ -27,18 +27,19 @@ from mindgap.platforms.config import Config
 from mindgap.platforms.registry import adapter_class
 from mindgap.records.outcome import Outcome
 from mindgap.records.verdict import Conclusion
+from mindgap.variants.rounds import ROUNDS
 
 IN_FLIGHT: Final = 128
 """Variants between synthesis and verdict: enough to keep all workers busy, few enough to hold their outputs."""
-FRAGMENTS_IN_FLIGHT: Final = 768
+FRAGMENTS_IN_FLIGHT: Final = 512 * ROUNDS
 """Fragments between synthesis and verdict; those that wait for a confirmation are among them."""
-FRAGMENTS_BACKLOG: Final = 2 * CROWD
+FRAGMENTS_BACKLOG: Final = 2 * CROWD * ROUNDS
 """Fragments that may wait for a platform: the next crowd while one runs."""
 BACKLOG: Final = 24
 """Variants that may wait for a slow platform before it falls behind and is served later."""
-CROWDS: Final = Gather(CROWD, 4.0, 120.0)
+CROWDS: Final = Gather(CROWD * ROUNDS, 4.0, 120.0)
 """A full crowd is worth waiting some seconds for; of a slow compiler it takes no more than about two minutes."""
-ALONE: Final = Gather(32, 60.0, 120.0)
+ALONE: Final = Gather(64, 90.0, 180.0)
 """Confirmations share a fresh process: starting one takes seconds."""
 WATCH_S: Final = 1.0
 
@@ -74,7 +75,11 @@ class CampaignRun:
         """What each platform that runs crowds has seen."""
         self._active = 0
         self._count_lock = threading.Lock()
-        self.flow = Flow(self._finish)
+        self._patient = False
+        """Whether nothing is put off any more."""
+        self._put_off: set[int] = set()
+        """Fragments that show what is known already; they are run again when all else is done."""
+        self.flow = Flow(self._finish, self._puts_off)
         self.writer = Writer(ledger, self._ledger_lock, self._pause, self._fail, self.stop)
         self.explaining = Explaining(
             ledger, self._ledger_lock, workforce.pool, workforce.local_specs(), config, explain_s, self.stop.is_set
@@ -106,11 +111,13 @@ class CampaignRun:
             in_order = self.plan.sweep is not None  # every platform has had an operator before any goes far ahead
             left = self._pass(seen(wanted), done, patient=in_order)
             self.progress.saw_all()
+            self._drain()
+            left |= self._put_off
             while left and not self.stop.is_set():
                 self.progress.phase = LATE
-                self._drain()
                 again = numbering.pick(left.__contains__, self.plan.variants)
                 left = self._pass(again, self.ledger.done(), patient=True)
+                self._drain()
 
         return self._work(feed, numbering, hours, watch)
 
@@ -212,6 +219,7 @@ class CampaignRun:
     ) -> set[int]:
         """Every variant to every platform that is due; numbers of those for which a slow one had no room."""
         left: set[int] = set()
+        self._patient = patient
         for variant in variants:
             if self.stop.is_set():
                 break
@@ -294,6 +302,8 @@ class CampaignRun:
                     self.kinds.add(kind)
                 if name in self.interests and dossier.verdicts[name].conclusion is Conclusion.DIVERGES:
                     self.interests[name].diverged(dossier.variant)
+        for name in dossier.crowd_only & dossier.signs.keys() & self.interests.keys():
+            self.interests[name].vanished(dossier.signs[name])
         self.paused = ""
         self.progress.judged(dossier.variant.number, {*dossier.fresh, ELSEWHERE})
         self.writer.put(dossier)
@@ -301,6 +311,18 @@ class CampaignRun:
         self._room_of(dossier.variant).release()
         with self._count_lock:
             self._active -= 1
+
+    def _puts_off(self, dossier: Dossier) -> bool:
+        """Whether a fragment shows only what is known; then it is forgotten until all else is done."""
+        asked = [self.interests[name].confirms(sign) for name, sign in dossier.signs.items() if name in self.interests]
+        if self._patient or any(asked) or not asked:
+            return False
+        dossier.discard_outputs()
+        self._put_off.add(dossier.variant.number)
+        self._room_of(dossier.variant).release()
+        with self._count_lock:
+            self._active -= 1
+        return True
 
     def _drain(self) -> None:
         """Wait until everything that was started is in the ledger."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from mindgap.campaign.dossier import NumberedVariant
+from mindgap.campaign.dossier import NumberedVariant, Sign
 from mindgap.campaign.messages import operators_in
 from mindgap.campaign.runners import LocalRunner, OnPause, Stopped
 from mindgap.execution.batches import BatchWorker
@@ -20,7 +20,7 @@ from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
 from mindgap.platforms.base import Platform
-from mindgap.platforms.crowds import CrowdRun, RunCrowd, run_crowd
+from mindgap.platforms.crowds import CrowdRun, RunCrowd, run_crowd, structures_of
 from mindgap.platforms.registry import adapter_class
 from mindgap.platforms.running import believed, died
 from mindgap.program.crowd import by_halves, halves
@@ -28,11 +28,13 @@ from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import PlatformSpec
 
 CROWD: Final = 48
-"""Fragments in a crowd of those that a platform is known to accept."""
+"""Programs in a crowd of those that a platform is known to accept; all rounds of a fragment are one program."""
 CROWD_WORKER: Final = "crowds"
 ALONE_WORKER: Final = "alone"
 _ENOUGH: Final = 2
 """So often a context is run on a platform before fragments with something new go first."""
+_OFTEN: Final = 2
+"""Fragments that are run alone for an operator with a kind of difference before others like them wait for the end."""
 _PRIOR: Final = (0.05, 4.0)
 """The chance that an unknown platform refuses an operator in a dtype, and how many observations that is worth. Those
 that refuse nearly half of all pairs share their lowering, so no crowd of theirs is halved."""
@@ -52,6 +54,8 @@ class Interest:
         self._turned_down: Counter[str] = Counter()
         """Of those seen, by operator and by dtypes."""
         self._hot: Counter[str] = Counter()
+        self._confirmed: Counter[Sign] = Counter()
+        """Of what crowds showed: how often it was asked for alone, what vanished there left out."""
         self._lock = threading.Lock()
 
     def wants(self, variant: NumberedVariant, pressed: bool) -> bool:
@@ -90,6 +94,18 @@ class Interest:
             for operator in {_operator(context) for context in variant.contexts}:
                 self._hot[operator] = min(self._hot[operator] + 1, 4)
 
+    def confirms(self, sign: Sign) -> bool:
+        """Whether what a crowd showed is worth asking for alone now: a cause that is known can wait for the end."""
+        operator, _ = sign
+        with self._lock:
+            self._confirmed[sign] += 1
+            return not operator or self._confirmed[sign] <= _OFTEN
+
+    def vanished(self, sign: Sign) -> None:
+        """Alone it was not there: the next that shows it is asked for again."""
+        with self._lock:
+            self._confirmed[sign] = 0
+
     def crowds(self, variants: Sequence[NumberedVariant], most: int) -> Iterator[list[int]]:
         """Which of these run together: the accepted, and newcomers so that about one of a crowd is refused.
 
@@ -98,16 +114,17 @@ class Interest:
         """
         with self._lock:
             chances = [self._chance(variant) for variant in variants]
-        crowd: list[int] = []
-        for number in sorted(range(len(variants)), key=lambda number: chances[number]):
-            chance = chances[number]
-            parts_here = bool(crowd) and (chance > 0.0) != (chances[crowd[-1]] > 0.0)
+        groups = structures_of([variant.parcel for variant in variants])
+        crowd: list[list[int]] = []
+        for group in sorted(groups, key=lambda group: chances[group[0]]):
+            chance = chances[group[0]]
+            parts_here = bool(crowd) and (chance > 0.0) != (chances[crowd[-1][0]] > 0.0)
             if parts_here or len(crowd) == most or len(crowd) * chance >= 1:
-                yield crowd
+                yield [number for members in crowd for number in members]
                 crowd = []
-            crowd.append(number)
+            crowd.append(group)
         if crowd:
-            yield crowd
+            yield [number for members in crowd for number in members]
 
     def _chance(self, variant: NumberedVariant) -> float:
         """How likely the platform is to refuse it."""
@@ -169,8 +186,7 @@ class CrowdRunner:
             done(number, outcome)
 
         def accept(number: int, found: CrowdRun, alone: bool) -> bool:
-            (outcome,) = self._believed(found, [files[number]])
-            settle(number, outcome)
+            settle(number, self._believed(found, [files[number]])[0])
             return True
 
         def on_death(number: int, death: Death) -> None:
@@ -188,9 +204,8 @@ class CrowdRunner:
             found = self._run([variants[member] for member in members])
             if found is None:
                 return True  # the campaign was stopped
-            (first, *_) = found
-            if not first.ok and len(members) > 1:
-                named[:] = operators_in(first.message)
+            if len(found) < len(members):
+                named[:] = operators_in(found[0].message)
                 return False
             for member, outcome in zip(members, found):
                 self._interest.settled(variants[member], outcome)
@@ -206,7 +221,7 @@ class CrowdRunner:
         by_halves(range(len(variants)), settle, part)
 
     def _run(self, variants: Sequence[NumberedVariant]) -> list[Outcome] | None:
-        """What became of each in one crowd: either all have run, or the first outcome is the failure of all."""
+        """What became of each in one crowd; a single outcome is the failure of all."""
         files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in variants]
         request = RunCrowd(tuple(variant.parcel for variant in variants), tuple(map(str, files)))
         answers: list[list[Outcome]] = []
@@ -222,13 +237,12 @@ class CrowdRunner:
         return answers[0] if answers else None
 
     def _believed(self, found: CrowdRun, files: Sequence[Path]) -> list[Outcome]:
-        """What a worker says of these files; one crash where it speaks of others."""
+        """What a worker says of these files; one outcome where it says something of all or speaks of others."""
         if found.failure is not None and not found.failure.ok:
             return [believed(found.failure, self._spec, files[0])]
         if len(found.outcomes) != len(files):
             return [Outcome(self._spec.name, Status.CRASH, Stage.LOAD, "its answer speaks of other programs")]
-        outcomes = [believed(outcome, self._spec, file) for outcome, file in zip(found.outcomes, files)]
-        return next(([outcome] for outcome in outcomes if not outcome.ok), outcomes)
+        return [believed(outcome, self._spec, file) for outcome, file in zip(found.outcomes, files)]
 
 
 class FreshRunner(LocalRunner):

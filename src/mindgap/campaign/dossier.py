@@ -14,6 +14,9 @@ from mindgap.records.outcome import Outcome, Status
 from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 
+Sign = tuple[str, Kind | None]
+"""An operator and a kind of difference: what a fragment that diverges tells of the cause."""
+
 
 @dataclass(frozen=True, slots=True)
 class NumberedVariant:
@@ -57,6 +60,8 @@ class Dossier:
     """Platforms that diverged in a crowd and not alone."""
     operators: dict[str, str] = field(default_factory=dict)
     """By platform that diverges: the operator whose result is the first to be wrong, where a fragment tells it."""
+    signs: dict[str, Sign] = field(default_factory=dict)
+    """By platform that is asked again alone: the operator and the kind of difference that a crowd showed."""
     related: bool = False
     """Whether its relations will be looked at: then its program is kept."""
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -8,7 +8,7 @@ from typing import Final
 
 from mindgap.campaign.crowds import CrowdRunner
 from mindgap.campaign.culprits import culprit
-from mindgap.campaign.dossier import Dossier
+from mindgap.campaign.dossier import Dossier, Sign
 from mindgap.campaign.plan import BASELINE
 from mindgap.campaign.queues import WorkQueue
 from mindgap.campaign.runners import Judge, Runner
@@ -35,7 +35,7 @@ class Errand:
 class Flow:
     """Moves dossiers from queue to queue; `finish` is told of each that needs nothing more."""
 
-    def __init__(self, finish: Callable[[Dossier], None]) -> None:
+    def __init__(self, finish: Callable[[Dossier], None], put_off: Callable[[Dossier], bool] | None = None) -> None:
         self.platforms: dict[str, WorkQueue[Errand]] = {}
         self.crowds: dict[str, WorkQueue[Dossier]] = {}
         """Platforms that run fragments many at a time; others run them like any variant."""
@@ -45,6 +45,8 @@ class Flow:
         """Platforms of this machine that run whole variants cheaper than users do."""
         self.judges: WorkQueue[Dossier] | None = None
         self._finish = finish
+        self._put_off = put_off or (lambda dossier: False)
+        """Takes a fragment away whose `signs` need no confirmation now; whether it did."""
 
     def start(self, dossier: Dossier, platforms: Sequence[str]) -> None:
         """Send a variant to platforms that have not run it; with none, only what is known is judged."""
@@ -122,6 +124,11 @@ class Flow:
         What a crowd or a shortcut showed must show alone, in a fresh process and the way users run it.
         """
         apart = {name for name in doubtful if name in self.alone} if dossier.variant.is_fragment else self.shortcuts
+        if dossier.variant.is_fragment:
+            dossier.signs = {name: _sign(dossier, name) for name in apart}
+            if self._put_off(dossier):
+                return
+        dossier.confirmed = True
         with dossier.lock:
             dossier.waiting = set(doubtful)
             dossier.in_crowd = {name: dossier.outcomes[name].digest for name in doubtful if name in apart}
@@ -151,7 +158,7 @@ class Flow:
             assert self.judges is not None
             self.judges.put(dossier)
         elif not dossier.confirmed and (accepting := self._accepting(dossier)):
-            dossier.confirmed = True
+            dossier.operators |= dict.fromkeys(accepting, culprit(decode(dossier.variant.parcel.program), ()))
             self._confirm(dossier, accepting)
         else:
             self._conclude(dossier)
@@ -169,7 +176,6 @@ class Flow:
             dossier.operators = culprits(dossier.variant.parcel.program, found)
             dossier.verdicts = with_faults(found)
         doubtful = [] if dossier.confirmed else [name for name in dossier.doubtful() if name in self.platforms]
-        dossier.confirmed = True
         if doubtful:
             self._confirm(dossier, doubtful)
         else:
@@ -182,15 +188,27 @@ class Flow:
         for name, eager in dossier.pairs().items():
             if name not in dossier.compiled and not differs(eager, dossier.outcomes[name]):
                 dossier.compiled |= verdicts_without_outputs(eager, [dossier.outcomes[name]])
-        dossier.crowd_only = {n for n in dossier.in_crowd if dossier.verdicts[n].conclusion in HARMLESS}
+        dossier.crowd_only = {n for n in dossier.in_crowd if _is_gone(dossier.verdicts[n], dossier.signs.get(n))}
         if dossier.variant.is_fragment:
             nameless = dossier.verdicts.keys() - dossier.operators.keys()
             refused = [name for name in sorted(nameless) if dossier.verdicts[name].kind is Kind.VALIDATION]
             named = culprit(decode(dossier.variant.parcel.program), ()) if refused else ""
-            dossier.operators |= {name: named for name in refused if named}
-        dossier.operators = {n: op for n, op in dossier.operators.items() if n not in dossier.crowd_only}
+            dossier.operators |= dict.fromkeys(refused, named)
+        accused = {n: op for n, op in dossier.operators.items() if op and n not in dossier.crowd_only}
+        dossier.operators = {n: op for n, op in accused.items() if dossier.verdicts[n].conclusion not in HARMLESS}
         dossier.discard_outputs()
         self._finish(dossier)
+
+
+def _is_gone(verdict: Verdict, sign: Sign | None) -> bool:
+    """Whether nothing is left of what a crowd showed; that a platform accepts more than eager may be no defect."""
+    shown = sign is not None and sign[1] is Kind.VALIDATION
+    return verdict.conclusion in HARMLESS and not (shown and verdict.kind is Kind.VALIDATION)
+
+
+def _sign(dossier: Dossier, name: str) -> Sign:
+    verdict = dossier.verdicts.get(name)
+    return dossier.operators.get(name, ""), Kind.VALIDATION if verdict is None else verdict.kind
 
 
 def culprits(content: bytes, found: Judged) -> dict[str, str]:

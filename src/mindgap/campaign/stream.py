@@ -145,7 +145,7 @@ class MadeInWorker:
 def numbered(made: MadeVariant, weights: str = "") -> NumberedVariant:
     """A variant as it travels."""
     assert made.provenance is not None
-    parcel = Parcel(made.program, weights=weights if made.needs_weights else "")
+    parcel = Parcel(made.program, weights=weights if made.needs_weights else "", structure=made.structure)
     return NumberedVariant(made.number, made.fingerprint, made.name, made.nodes, parcel, made.provenance, made.contexts)
 
 

@@ -163,6 +163,15 @@ def calibration(
 
 
 @_bench
+def alarms(
+    fragments: Annotated[int, typer.Option(help="Fragments that must stay silent.", min=8)] = 20_000,
+    seed: Seed = 0,
+    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the campaign; a second run continues.")] = None,
+) -> None:
+    """Count false alarms on fragments where nothing is wrong."""
+
+
+@_bench
 def corpus(
     models: Annotated[int, typer.Option(help="Models to build, as diverse as the whole corpus.", min=1)] = 40,
     jobs: ModelJobs = 2,

@@ -47,6 +47,8 @@ class Parcel:
     export_failure: str = ""
     parameters: int = 0
     nodes: int | None = None
+    structure: str = ""
+    """The same for cases that differ in nothing but their inputs, where that is known: prepared once, they all run."""
 
     @property
     def input_names(self) -> tuple[str, ...]:

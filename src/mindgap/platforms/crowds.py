@@ -1,7 +1,8 @@
 """Running many cases on a platform at the cost of few.
 
-Side by side they are one program, by the platform's ordinary way: prepared once, run once, split afterwards. Apart,
-each is prepared alone, after what they share was made once for all of them (`Platform.foresee`).
+Side by side they are one program, by the platform's ordinary way: prepared once, run, split afterwards. Apart, each is
+prepared alone, after what they share was made once for all of them (`Platform.foresee`). Cases that differ in nothing
+but their inputs are prepared once either way, and take turns.
 """
 
 from __future__ import annotations
@@ -9,19 +10,22 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 from mindgap.errors import MindgapError, NoSpace
 from mindgap.execution import arena
 from mindgap.execution.parcel import Constants, Parcel, open_parcel
 from mindgap.execution.tasks import Worker, hosting, stream_task
-from mindgap.platforms.base import Platform, StageClock
+from mindgap.platforms.base import Platform, Prepared, StageClock
 from mindgap.platforms.running import one_run
+from mindgap.program.case import Case
 from mindgap.program.crowd import crowd_of
 from mindgap.records.memory import collect_seldom
 from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.tensors import NamedTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +52,30 @@ def run_crowd(worker: Worker, request: RunCrowd) -> Iterator[CrowdRun]:
     collect_seldom()
     usual = worker.platform
     cheaper = type(usual)(replace(usual.spec, options={**usual.in_crowds, **usual.spec.options}))
-    if not request.apart:
-        yield _run(worker, cheaper, request)
+    if request.apart:
+        for outcome, parcel, file in zip(_apart(cheaper, worker, request), request.cases, request.files):
+            yield CrowdRun((_told(worker, outcome, parcel, file),))
         return
-    constants = worker.keep(Constants)
-    cheaper.foresee([open_parcel(parcel, constants) for parcel in request.cases])
-    for parcel, file in zip(request.cases, request.files):
-        yield _run(worker, cheaper, RunCrowd((parcel,), (file,)))
+    found = _together(cheaper, worker, request)
+    if found.failure is not None and len(request.cases) == 1:
+        found = CrowdRun((found.failure,))
+    told = [_told(worker, *item) for item in zip(found.outcomes, request.cases, request.files)]
+    yield replace(found, outcomes=tuple(told))
 
 
 class _Refusals(set[tuple[Status, str]]):
     """Kinds of refusal that the platform's usual way has told as well."""
 
 
-def _run(worker: Worker, cheaper: Platform, request: RunCrowd) -> CrowdRun:
-    found = _run_on(cheaper, worker, request)
+def _told(worker: Worker, found: Outcome, parcel: Parcel, file: str) -> Outcome:
+    """A refusal of the cheaper way as users meet it: the first of each kind is asked for again."""
     usual: Platform = worker.platform
-    if found.failure is None or len(request.cases) > 1 or not usual.in_crowds:
-        return found
-    kind = _kind_of(found.failure)
     known = worker.keep(_Refusals)
-    if kind in known:
+    kind = _kind_of(found)
+    if found.ok or not usual.in_crowds or kind in known:
         return found
-    told = _run_on(usual, worker, request)  # the first of each kind is told as users meet it
-    if told.failure is not None and told.failure.status is found.failure.status:
+    (told,) = _apart(usual, worker, RunCrowd((parcel,), (file,)))
+    if told.status is found.status:
         known.add(kind)
     return told
 
@@ -81,24 +85,110 @@ def _kind_of(failure: Outcome) -> tuple[Status, str]:
     return failure.status, re.sub(r"(aten|prims)[.:]\S+|'[^']*'|\w*\(\w*\)|\w*[\d_]\w*", "#", failure.message)
 
 
-def _run_on(platform: Platform, worker: Worker, request: RunCrowd) -> CrowdRun:
+def _apart(platform: Platform, worker: Worker, request: RunCrowd) -> Iterator[Outcome]:
+    """One after the other; those that differ in nothing but their inputs, as long as they follow each other, in what
+    was prepared for the first of them."""
+    cases = [open_parcel(parcel, worker.keep(Constants)) for parcel in request.cases]
+    groups = [list(group) for _, group in groupby(range(len(cases)), lambda n: request.cases[n].structure or n)]
+    platform.foresee([cases[group[0]] for group in groups])
+    for group in groups:
+        clock = StageClock(worker.reach)
+        try:
+            prepared = platform.prepare(cases[group[0]], clock)
+        except Exception as error:
+            yield from [_failed(platform, error, clock)] * len(group)
+            continue
+        for number in group:
+            try:
+                outputs = one_run(prepared, cases[number], clock)
+                yield _ran(platform, prepared, outputs, Path(request.files[number]), clock.seconds)
+            except NoSpace:
+                raise
+            except Exception as error:
+                yield _failed(platform, error, clock)
+            clock = StageClock(worker.reach)
+
+
+def _together(platform: Platform, worker: Worker, request: RunCrowd) -> CrowdRun:
+    """One program of all structures, prepared once; cases of one structure take turns in it."""
     clock = StageClock(worker.reach)
     try:
-        constants = worker.keep(Constants)
-        crowd = crowd_of([open_parcel(parcel, constants) for parcel in request.cases])
-        prepared = platform.prepare(crowd.case, clock)
-        outputs = one_run(prepared, crowd.case, clock)
-        parts = crowd.split(outputs)
-        stored = [arena.store(Path(file), part) for file, part in zip(request.files, parts)]
+        cases = [open_parcel(parcel, worker.keep(Constants)) for parcel in request.cases]
+        turns = _Turns(platform, cases, structures_of(request.cases), clock)
+        outcomes = turns.run([Path(file) for file in request.files])
     except NoSpace:
         raise
     except Exception as error:
-        sys.stderr.write(traceback.format_exc())
-        message = str(error) if isinstance(error, MindgapError) else platform.message_of(error)
-        status = platform.status_of(error, clock.current)
-        return CrowdRun(failure=Outcome(platform.spec.name, status, clock.current, message, seconds=clock.seconds))
-    seconds = {stage: spent / len(parts) for stage, spent in clock.seconds.items()}
-    whole = Outcome(
+        return CrowdRun(failure=_failed(platform, error, clock))
+    return CrowdRun(tuple(outcomes))
+
+
+def structures_of(parcels: Sequence[Parcel]) -> list[list[int]]:
+    """Which cases differ in nothing but their inputs; one that says nothing of its structure is the only one of it."""
+    found: dict[str, list[int]] = {}
+    for number, parcel in enumerate(parcels):
+        found.setdefault(parcel.structure or f"#{number}", []).append(number)
+    return list(found.values())
+
+
+class _Turns:
+    """A crowd with one place for each structure."""
+
+    def __init__(
+        self, platform: Platform, cases: Sequence[Case], structures: Sequence[Sequence[int]], clock: StageClock
+    ) -> None:
+        self._platform, self._cases, self._structures, self._clock = platform, cases, structures, clock
+        self._crowd = crowd_of([cases[members[0]] for members in structures])
+        self._prepared = platform.prepare(self._crowd.case, clock)
+
+    def run(self, files: Sequence[Path]) -> list[Outcome]:
+        """An outcome for each case; raises where no turn can tell them apart."""
+        found: dict[int, Outcome] = {}
+        works: list[int] | None = None
+        failed: list[list[int]] = []
+        for turn in range(max(map(len, self._structures))):
+            chosen = [members[min(turn, len(members) - 1)] for members in self._structures]
+            try:
+                found |= self._turn(chosen, files, found)
+                works = chosen
+            except NoSpace:
+                raise
+            except Exception:
+                if len(chosen) > 1 and works is None:
+                    raise  # nobody knows yet who is to blame
+                failed.append(chosen)
+        for chosen in failed:
+            for place, number in enumerate(chosen):
+                if number not in found:
+                    found |= self._blamed(place, number, works or [number], files)
+        return [found[number] for number in range(len(self._cases))]
+
+    def _blamed(self, place: int, number: int, works: Sequence[int], files: Sequence[Path]) -> dict[int, Outcome]:
+        """One case among others that are known to run."""
+        chosen = [*works[:place], number, *works[place + 1 :]]
+        try:
+            return self._turn(chosen, files, dict.fromkeys(works))
+        except NoSpace:
+            raise
+        except Exception as error:
+            return {number: _failed(self._platform, error, self._clock)}
+
+    def _turn(self, chosen: Sequence[int], files: Sequence[Path], known: Mapping[int, object]) -> dict[int, Outcome]:
+        """Outcomes of those that are not known yet."""
+        case = self._crowd.on([self._cases[number] for number in chosen])
+        parts = self._crowd.split(one_run(self._prepared, case, self._clock))
+        seconds = {stage: spent / len(self._cases) for stage, spent in self._clock.seconds.items()}
+        return {
+            number: _ran(self._platform, self._prepared, part, files[number], seconds)
+            for number, part in zip(chosen, parts)
+            if number not in known
+        }
+
+
+def _ran(
+    platform: Platform, prepared: Prepared, part: Sequence[NamedTensor], file: Path, seconds: Mapping[str, float]
+) -> Outcome:
+    return Outcome(
         platform.spec.name,
         Status.OK,
         Stage.RUN,
@@ -106,10 +196,14 @@ def _run_on(platform: Platform, worker: Worker, request: RunCrowd) -> CrowdRun:
         note=prepared.note,
         seconds=seconds,
         composed=prepared.composed,
+        digest=arena.digest_of(part),
+        file=str(file),
+        stored=arena.store(file, part),
     )
-    return CrowdRun(
-        tuple(
-            replace(whole, digest=arena.digest_of(part), file=file, stored=tensors)
-            for part, file, tensors in zip(parts, request.files, stored)
-        )
-    )
+
+
+def _failed(platform: Platform, error: Exception, clock: StageClock) -> Outcome:
+    sys.stderr.write("".join(traceback.format_exception(error)))
+    message = str(error) if isinstance(error, MindgapError) else platform.message_of(error)
+    status = platform.status_of(error, clock.current)
+    return Outcome(platform.spec.name, status, clock.current, message, seconds=clock.seconds)

@@ -86,7 +86,8 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
     clock = StageClock(worker.reach)
     try:
         case, fallback = _opened(platform, parcel, worker.keep(Constants), program_only, clock)
-        prepared = _prepared(platform, case, clock)
+        prepared = worker.keep(_Ready).take(platform, parcel.structure) or _prepared(platform, case, clock)
+        worker.keep(_Ready).put(platform, parcel.structure, prepared)
         _refuse_fallback(platform, prepared)
         outputs = one_run(prepared, case, clock)
         stable = None
@@ -125,6 +126,20 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
         file=str(file),
         stored=stored,
     )
+
+
+class _Ready:
+    """What was prepared last, for a case that differs from it in nothing but its inputs."""
+
+    def __init__(self) -> None:
+        self._held: tuple[PlatformSpec, str, Prepared] | None = None
+
+    def take(self, platform: Platform, structure: str) -> Prepared | None:
+        held, self._held = self._held, None  # a platform prepares the next with all its memory
+        return held[2] if structure and held is not None and held[:2] == (platform.spec, structure) else None
+
+    def put(self, platform: Platform, structure: str, prepared: Prepared) -> None:
+        self._held = (platform.spec, structure, prepared) if structure else None
 
 
 def _opened(

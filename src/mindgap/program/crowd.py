@@ -23,6 +23,10 @@ class Crowd:
     names: tuple[Mapping[str, str], ...]
     """By member: the name of an output (or of an input that it changes) in the crowd, and its own name for it."""
 
+    def on(self, members: Sequence[Case]) -> Case:
+        """The same program on the inputs of other members that have the structure of those it was made of."""
+        return self.case.with_program(self.case.graph, [tensor for member in members for tensor in member.tensors])
+
     def split(self, outputs: Sequence[NamedTensor]) -> list[list[NamedTensor]]:
         """What each member gave, under the names that it gives alone."""
         return [[replace(item, name=own[item.name]) for item in outputs if item.name in own] for own in self.names]

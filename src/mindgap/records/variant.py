@@ -48,7 +48,8 @@ class Provenance:
     options: tuple[float, float] = (0.0, 0.0)
     """Shares of invalid and of equivalent variants, which the seed's choice depends on."""
     is_fragment: bool = False
-    """Whether it is a fragment: `focus` then holds the operator, the dtype and the class of values it was made for."""
+    """Whether it is a fragment: `focus` then holds the operator, the dtype and the class of values it was made for,
+    and its round where it is not the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def reduce(
     witness: Case,
     question: Question,
     values: Values,
-    budget: Budget = Budget(),  # noqa: B008 - frozen
+    budget: Budget = Budget(),
     passes: Sequence[Pass] = PASSES,
     tell: Callable[[str], None] = lambda what: None,
 ) -> Reduction:

@@ -36,6 +36,8 @@ STRINGS: Final[dict[str, tuple[str, ...]]] = {
 _BOOLEAN: Final = ("condition", "mask", "attn_mask")
 _INDEX: Final = ("index", "indices", "offsets")
 _MOST_FACTOR: Final = 3
+_MIXED: Final = 0.7
+"""How often an argument keeps a dtype that is not the first one's; refused where the operator does not promote."""
 _CASTS: Final = (
     "float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool", "float8_e4m3fn",
 )  # fmt: skip
@@ -158,8 +160,13 @@ class _Call:
         if special is not None:
             return special
         if self.others:
-            return adapt.cast(self.draft, self.anchor, self.others.pop(0), main.meta.dtype)
+            return self._given(self.others.pop(0))
         return self._other(main)
+
+    def _given(self, other: Ref) -> Ref:
+        """A tensor that the call was asked for; in a dtype of its own mostly where operators promote."""
+        mixes = self.draft.tensor(other).meta.dtype != self.main.meta.dtype and self.rng.random() < _MIXED
+        return other if mixes else adapt.cast(self.draft, self.anchor, other, self.main.meta.dtype)
 
     def _of_special_shape(self, name: str, op: str) -> Ref | None:
         """Arguments whose shape or range follows from their name: a sampling grid, labels, repeats, sorted bounds."""

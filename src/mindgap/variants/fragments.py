@@ -11,7 +11,7 @@ import functools
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
@@ -20,7 +20,7 @@ import torch
 
 from mindgap.errors import MindgapError
 from mindgap.program.build import without_unused
-from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, map_leaves, references
+from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, references
 from mindgap.program.interpret import Executable
 from mindgap.program.made import Recipe, held, recreate
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta
@@ -30,8 +30,9 @@ from mindgap.variants.base import Base, is_frozen, prepare, written_values
 from mindgap.variants.draft import Draft
 from mindgap.variants.fill import emit
 from mindgap.variants.order import END
+from mindgap.variants.rounds import ROUNDS, in_round
 from mindgap.variants.rules import Refused, Result, RuleTable, one_thread
-from mindgap.variants.special import classes_of, recipe_of
+from mindgap.variants.special import ORDINARY, classes_of, recipe_of
 from mindgap.variants.synthesis import SHARED_RULES, Variant, make_variant
 from mindgap.variants.values import contiguous_stride
 
@@ -63,9 +64,11 @@ _WRITE: Final = 0.2
 """How often a value is overwritten by an in-place operator before or behind."""
 _TRIES: Final = 4
 _MOST_ATTEMPTS: Final = 40
-_CLASSES: Final = 3
-"""Classes of values that an operator is applied to, one call each: what a call costs is lowering it, and that is paid
-once for calls that differ in nothing but numbers."""
+_AS_INPUTS: Final = 0.5
+"""How often weights, positions and other arguments are inputs, so that its rounds change them; compilers treat
+constants in ways of their own."""
+_OTHER_DTYPE: Final = 0.15
+"""How often the second tensor has another dtype than the first."""
 _REFUSED: Final = 0.08
 """How often an operator may get values that eager refuses although shapes and dtypes fit: do platforms check them?"""
 _MUTATED: Final = 0.3
@@ -145,11 +148,19 @@ class Fragmenting:
         self._places: dict[str, Places] = {}
         self._seed = seed
         self._rules = rules
+        self._last: tuple[int, Variant] | None = None
         self.skipped: Counter[str] = Counter()
         """Wishes that could not be fulfilled as they were, by reason."""
 
     def make(self, index: int) -> Variant:
-        """The fragment with this number; where its wish cannot be had, one as near to it as possible."""
+        """The fragment with this number: a program, in one of its rounds."""
+        place, turn = divmod(index, ROUNDS)
+        if self._last is None or self._last[0] != place:
+            self._last = place, self._first_round(place)
+        return in_round(self._last[1], turn)
+
+    def _first_round(self, index: int) -> Variant:
+        """Where the wish cannot be had, a fragment as near to it as possible."""
         asked = wish(self._seed, index)
         rng = Random(f"{self._seed} fragment {index}")
         for attempt in range(_MOST_ATTEMPTS):
@@ -175,14 +186,17 @@ class Fragmenting:
 
 
 def make_fragment(given: Places, seed: int, asked: Wish, rules: RuleTable = SHARED_RULES) -> Variant:
-    """The fragment of a base for a seed and a wish: the same in every process. Refused when it cannot be had."""
+    """The fragment of a base for a seed and a wish, in its first round: the same in every process.
+
+    Refused when it cannot be had.
+    """
     rng = Random(f"{given.base.fingerprint} {seed} {asked.op} {asked.dtype} {asked.values}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         is_cut = rng.random() < _CUT and DTYPES[asked.dtype].is_floating_point
         found = _cut_out(given, rng, asked, rules) if is_cut else None
         found = found or _applied(given, rng, asked, rules)
-    program = every_result(found.program)
+    program = every_result(found.program, with_inputs=rng.random() < _AS_INPUTS)
     if not program.nodes or len(program.nodes) > MOST_NODES:
         raise Refused("it has too many operators" if program.nodes else "it has no operator")
     provenance = replace(
@@ -208,13 +222,11 @@ def _applied(given: Places, rng: Random, asked: Wish, rules: RuleTable) -> Varia
         if number and shape and rng.random() < 0.15:  # broadcast
             mine = (*shape[:-1], 1) if rng.random() < 0.5 else shape[1:]
             step = contiguous_stride(mine)
-        metas.append(TensorMeta(mine, asked.dtype, step))
-    others = [values for values in classes_of(asked.dtype) if values != asked.values]
-    classes = [asked.values, *rng.sample(others, min(len(others), _CLASSES - 1))]
-    inputs, example = [], []
-    for number, meta in enumerate(metas * len(classes)):
-        inputs.append(Input(number, f"x{number}", meta))
-        example.append(recipe_of(asked.dtype, classes[number // _INPUTS], rng, low, high))
+        dtype = rng.choice(list(_WEIGHTS)) if number and rng.random() < _OTHER_DTYPE else asked.dtype
+        metas.append(TensorMeta(mine, dtype, step))
+    inputs = [Input(number, f"x{number}", meta) for number, meta in enumerate(metas)]
+    example = [recipe_of(meta.dtype, asked.values if meta.dtype == asked.dtype else ORDINARY, rng, low, high)
+               for meta in metas]  # fmt: skip
     base = prepare("fragment", Program("fragment", tuple(inputs), (), (), (), tuple(example)), {})
     draft = _FragmentDraft(base, rules, rng)
     draft.allow_poison = True
@@ -222,10 +234,8 @@ def _applied(given: Places, rng: Random, asked: Wish, rules: RuleTable) -> Varia
     tensors = [Ref(number) for number in range(_INPUTS)]
     if rng.random() < _WRITE / 2:
         _overwrite(draft, tensors[0])
-    before = draft.next_id
     result = _tried(draft, asked.op, tensors)
     draft.steps.append(f"apply {asked.op} to {asked.dtype}{list(shape)} with {asked.values} values")
-    used = [asked.values, *_again(draft, range(before, draft.next_id), classes[1:])]
     if rng.random() < _SECOND:
         state = draft.checkpoint()
         other = rng.choice(catalogue.functional())
@@ -238,34 +248,9 @@ def _applied(given: Places, rng: Random, asked: Wish, rules: RuleTable) -> Varia
         _overwrite(draft, rng.choice((result, tensors[0])))
     intent = Intent.INVALID if draft.refusal else Intent.VALID
     told = (*draft.steps, f"eager refuses it: {draft.refusal}") if draft.refusal else tuple(draft.steps)
-    provenance = Provenance("", "", 0, intent, told, ("apply-operator",), values="+".join(used))
+    provenance = Provenance("", "", 0, intent, told, ("apply-operator",), values=asked.values)
     found = Variant(draft.build("fragment"), provenance)
     return _mutated(found, rng, rules) if rng.random() < _MUTATED and not draft.refusal else found
-
-
-def _again(draft: _FragmentDraft, calls: range, classes: Sequence[str]) -> Iterator[str]:
-    """The same calls on inputs of other classes of values, next to each other; the classes that could be had."""
-    if draft.refusal:
-        return
-    draft.keeps_refused = False  # what one class of values has refused would hide the others
-    for turn, values in enumerate(classes, start=1):
-        instead = {number: Ref(turn * _INPUTS + number) for number in range(_INPUTS)}
-
-        def change(leaf: Any, instead: dict[int, Ref] = instead) -> Any:
-            return instead.get(int(leaf), leaf) if isinstance(leaf, Ref) else leaf
-
-        state = draft.checkpoint()
-        try:
-            for identity in calls:
-                node = draft.node(identity)
-                if node is not None:
-                    args, kwargs = map_leaves(node.args, change), map_leaves(dict(node.kwargs), change)
-                    instead[identity] = draft.insert(END, node.op, args, kwargs)
-        except Refused:
-            draft.restore(state)
-            continue
-        draft.steps.append(f"and again with {values} values")
-        yield values
 
 
 class _FragmentDraft(Draft):
@@ -429,8 +414,11 @@ def _part(given: Places, chosen: set[int], rng: Random, asked: Wish) -> tuple[Pr
     return part, tensors
 
 
-def every_result(program: Program) -> Program:
-    """The program that returns whatever it computes; what several results hold is taken apart."""
+def every_result(program: Program, with_inputs: bool = False) -> Program:
+    """The program that returns whatever it computes; what several results hold is taken apart.
+
+    `with_inputs` also gives it its constants as inputs, as far as they are made from a recipe.
+    """
     fresh = max((item.id for item in (*program.given(), *program.nodes)), default=0) + 1
     taken = {(int(n.args[0]), n.args[1]) for n in program.nodes if n.op == "operator.getitem"}
     nodes: list[Node] = []
@@ -455,7 +443,7 @@ def every_result(program: Program) -> Program:
     used = {r for node in nodes for r in references(node)}
     given = [(item, recipe) for item, recipe in zip(program.inputs, program.example) if item.id in used]
     written = written_values(program)  # statistics of a norm: in a crowd, others would read what one has written
-    moved = [c for c in program.constants if c.id in written]
+    moved = [c for c in program.constants if c.id in written or (with_inputs and c.made is not None)]
     if any(c.made is None for c in moved):
         raise Refused("it writes to a weight that no seed gives")
     given += [(Input(c.id, f"v{c.id}", c.meta), c.made) for c in moved if c.made is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 from mindgap.corpus.spelling import SMOKE
@@ -10,6 +11,7 @@ from mindgap.errors import ModelError
 from mindgap.records.variant import Provenance
 from mindgap.variants.base import Base, load_bases
 from mindgap.variants.fragments import Wish, make_fragment, places
+from mindgap.variants.rounds import in_round
 from mindgap.variants.synthesis import Variant, make_variant
 
 
@@ -22,7 +24,8 @@ def again(provenance: Provenance, spec: str | None = None, directory: Path | Non
     """The variant, made again from its recipe."""
     base = origin_of(provenance, spec, directory)
     if provenance.is_fragment:
-        return make_fragment(places(base), provenance.seed, Wish(*provenance.focus))
+        *asked, turn = provenance.focus if len(provenance.focus) > len(fields(Wish)) else (*provenance.focus, "0")
+        return in_round(make_fragment(places(base), provenance.seed, Wish(*asked)), int(turn))
     donor = _find(provenance.donor, provenance.donor_name, None, directory) if provenance.donor else None
     invalid, equivalent = provenance.options
     return make_variant(

@@ -13,8 +13,12 @@ from mindgap.records.tensors import DTYPES
 from mindgap.variants.rules import Refused
 
 ORDINARY: Final = "ordinary"
-FLOATING: Final = ("nan", "infinities", "zeros", "denormals", "extremes", "ties", "mixed", "large-angles", "near-whole")
+FLOATING: Final = (
+    "nan", "infinities", "zeros", "denormals", "extremes", "ties", "mixed", "large-angles", "near-whole", "exponents",
+)  # fmt: skip
 WHOLE: Final = ("zeros", "extremes", "ties", "mixed", "negatives", "wrap-around", "wide")
+POSITIONS: Final = ("index", "labels", "repeats")
+"""Streams of whole numbers that say where something lies: special values among them would only be refused."""
 _EVERY: Final = (2, 3, 3, 16)
 """One in so many elements is special: often enough for a vector register to hold some of both."""
 
@@ -66,8 +70,15 @@ def _floating(values: str, element: torch.dtype) -> tuple[float, ...]:
         "mixed": (math.nan, math.inf, -math.inf, -0.0, float(info.max), smallest),
         "large-angles": tuple(x for x in (1e3, -1e5, 1e8, 1e22) if x < info.max),
         "near-whole": (0.5, 1.5, 2.5, -0.5, -1.5, 1.0 - float(info.eps)),
+        "exponents": _exponents(info),
     }
     return found[values]
+
+
+def _exponents(info: torch.finfo) -> tuple[float, ...]:
+    """Around where e**x becomes infinite, its half does not, and it becomes denormal or zero."""
+    largest, smallest = math.log(float(info.max)), math.log(float(info.smallest_normal))
+    return (largest - 0.1, largest + 0.1, largest + 0.6, -largest - 0.3, smallest - 1.0, smallest - 20.0)
 
 
 def _whole(values: str, element: torch.dtype) -> tuple[int, ...]:

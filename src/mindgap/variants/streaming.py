@@ -6,7 +6,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -81,6 +81,8 @@ class MadeVariant:
     provenance: Provenance | None = None
     contexts: tuple[str, ...] = ()
     """Of a fragment: what it exercises, as far as platforms may care (`coverage.contexts_of`)."""
+    structure: str = ""
+    """Of a fragment: the same for all of its rounds."""
 
 
 @task
@@ -174,14 +176,19 @@ def described(variant: Variant, number: int = 0) -> MadeVariant:
     return MadeVariant(
         number,
         # Fragments differ in their values, which a fingerprint leaves out.
-        hashlib.blake2b(content, digest_size=12).hexdigest() if is_fragment else fingerprint(program),
+        _digest(content) if is_fragment else fingerprint(program),
         program.name,
         len(program.nodes),
         content,
         any(constant.made is None for constant in program.constants),
         variant.provenance,
         contexts_of(program, variant.provenance.values) if is_fragment else (),
+        _digest(encode(replace(program, name="", example=()), compression=0)) if is_fragment else "",
     )
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
 def keep_weights(bases: Sequence[Base], directory: Path) -> None:

@@ -1,0 +1,100 @@
+"""Cases that differ in nothing but their inputs are prepared once and take turns; a refusal is nobody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mindgap.execution.arena import opened
+from mindgap.execution.parcel import Parcel
+from mindgap.execution.pool import Pool
+from mindgap.platforms.crowds import CrowdRun, RunCrowd, run_crowd, structures_of
+from mindgap.platforms.running import RunCases, run_cases
+from mindgap.program.codec import encode
+from mindgap.program.graph import Input, Node, Program, Ref
+from mindgap.program.made import Whole
+from mindgap.records.outcome import Outcome, Stage, Status
+from mindgap.records.platform import PlatformSpec
+from mindgap.records.tensors import TensorMeta
+from tests.campaign import programs
+from tests.platforms.turns import DEADLY, REFUSED
+
+META = TensorMeta((2,), "float32", (1,))
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with Pool() as workers:
+        yield workers
+
+
+def spec(name: str) -> PlatformSpec:
+    return PlatformSpec(name, "tests.platforms.turns:Turns", env={"PYTHONPATH": str(programs.ROOT)})
+
+
+def parcel(structure: str, number: float) -> Parcel:
+    """One operator, which the first letter names, on two equal numbers."""
+    op = {"n": "aten.neg.default", "a": "aten.abs.default", "s": "aten.square.default"}[structure[:1]]
+    program = Program(
+        f"{structure} {number}", (Input(0, "x", META),), (), (Node(1, op, (Ref(0),), {}, META),), (Ref(1),),
+        (Whole(0, "x", int(number), int(number) + 1),),
+    )  # fmt: skip
+    return Parcel(encode(program, compression=0), structure=structure)
+
+
+def settled(pool: Pool, name: str, cases: list[Parcel], tmp_path: Path, apart: bool) -> list[Outcome]:
+    files = tuple(str(tmp_path / f"{name}{number}") for number in range(len(cases)))
+    answers: list[CrowdRun] = []
+    pool.ask(spec(name), run_crowd, RunCrowd(tuple(cases), files, apart), on_item=answers.append)
+    assert not any(answer.failure for answer in answers)
+    return [outcome for answer in answers for outcome in answer.outcomes]
+
+
+CASES = [parcel("neg", 1), parcel("neg", REFUSED), parcel("neg", 3), parcel("abs", -1), parcel("abs", -2)]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_structure_is_prepared_once_and_each_case_has_its_own_outputs(
+    pool: Pool, tmp_path: Path, apart: bool
+) -> None:
+    found = settled(pool, f"once{apart}", CASES, tmp_path, apart)
+    assert [outcome.status for outcome in found] == [Status.OK, Status.REJECTED, Status.OK, Status.OK, Status.OK]
+    assert (found[1].stage, found[1].message) == (Stage.RUN, "seven is refused")
+    values = [opened(outcome).outputs[0].tensor.tolist() for outcome in found if outcome.ok]
+    assert values == [[-1, -1], [-3, -3], [1, 1], [2, 2]]
+    assert len({outcome.note for outcome in found if outcome.ok}) == (2 if apart else 1)
+
+
+def test_where_every_turn_fails_the_crowd_says_so_and_is_halved(pool: Pool, tmp_path: Path) -> None:
+    files = tuple(str(tmp_path / str(number)) for number in range(2))
+    request = RunCrowd((parcel("neg", REFUSED), parcel("abs", 1)), files)
+    answers: list[CrowdRun] = []
+    pool.ask(spec("halved"), run_crowd, request, on_item=answers.append)
+    (answer,) = answers
+    assert answer.failure is not None and not answer.outcomes
+
+
+def test_apart_a_death_costs_only_the_case_that_was_running(pool: Pool, tmp_path: Path) -> None:
+    cases = (parcel("neg", 1), parcel("neg", DEADLY), parcel("neg", 3))
+    answers: list[CrowdRun] = []
+    request = RunCrowd(cases, tuple(str(tmp_path / str(n)) for n in range(3)), apart=True)
+    pool.ask(spec("deadly"), run_crowd, request, on_item=answers.append)
+    assert [outcome.ok for answer in answers for outcome in answer.outcomes] == [True]
+
+
+def test_a_case_that_names_no_structure_is_alone_in_its_own() -> None:
+    bare = replace(parcel("neg", 1), structure="")
+    assert structures_of([bare, parcel("neg", 1), bare, parcel("neg", 2)]) == [[0], [1, 3], [2]]
+
+
+def test_one_by_one_a_structure_is_prepared_once_too(pool: Pool, tmp_path: Path) -> None:
+    cases = (parcel("neg", 1), parcel("neg", 2), parcel("abs", 1), parcel("neg", 3))
+    request = RunCases(cases, tuple(str(tmp_path / f"one{n}") for n in range(4)), runs=2)
+    found: list[Outcome] = []
+    pool.ask(spec("again"), run_cases, request, on_item=found.append)
+    assert all(outcome.stable for outcome in found)
+    assert [outcome.note for outcome in found] == ["prepared 1", "prepared 1", "prepared 2", "prepared 3"]
+    assert [opened(outcome).outputs[0].tensor.tolist()[0] for outcome in found] == [-1, -2, 1, -3]

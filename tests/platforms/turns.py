@@ -1,0 +1,49 @@
+"""A platform that says how often it prepared something, refuses a number, and dies of another; workers import this."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from itertools import count
+from typing import Final
+
+import torch
+
+from mindgap.platforms.base import Platform, Prepared, StageClock
+from mindgap.program.case import Case
+from mindgap.program.interpret import Executable
+from mindgap.records.outcome import Ran, Stage
+from mindgap.records.platform import Probe
+from mindgap.records.tensors import NamedTensor
+
+REFUSED: Final = 7.0
+DEADLY: Final = 9.0
+_COUNTS: Final = count(1)
+
+
+class _Run(Prepared):
+    ran = Ran.PROGRAM
+
+    def __init__(self, case: Case) -> None:
+        self._executable = Executable(case.graph, case.constants)
+        self.note = f"prepared {next(_COUNTS)}"
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
+        if any(bool((tensor == REFUSED).any()) for tensor in tensors):
+            raise ValueError("seven is refused")
+        if any(bool((tensor == DEADLY).any()) for tensor in tensors):
+            ctypes.string_at(0)
+        found = self._executable.run(tensors)
+        return [NamedTensor(f"[{place}]", tensor) for place, tensor in enumerate(found)]
+
+
+class Turns(Platform):
+    runtime = "turns"
+    summary = "counts what it prepares"
+
+    def probe(self) -> Probe:
+        return Probe(available=True, version="1", device="test")
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        with clock(Stage.COMPILE):
+            return _Run(case)
