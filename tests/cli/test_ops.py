@@ -45,12 +45,9 @@ def test_models_are_counted_over_a_table(mindgap: Run, tmp_path: Path) -> None:
 
 def test_mistakes_are_told_in_words(mindgap: Run, tmp_path: Path) -> None:
     (tmp_path / "no.whl").write_bytes(b"#!/bin/sh\n")
-    (tmp_path / "no.json").write_text("{}")
     for options, told in {
         ("--declared", "--package", "no.whl"): "no.whl is not a wheel",
         ("--declared", "--package", "none.whl"): "none.whl",
-        ("--declared", "--models", "no.json"): "not a table of operators",
-        ("--declared", "--baseline", "no.json"): "not a result of mindgap ops",
         ("--dtype", "float7", "-o", "out"): "--dtype does not know 'float7'",
         (): "nothing to do",
     }.items():

@@ -154,7 +154,7 @@ def _run(
 
     known = universe(counted, sampled_operators())
     operators = chosen(asked, known) if asked else known
-    with HuntProgress() as progress:
+    with HuntProgress("invocations") as progress:
         ending = sweep(
             directory, platforms, operators, dtypes, corpus=corpus, seed=seed, hours=hours, jobs=jobs,
             config=load_config(config), watch=progress, import_paths=import_paths(),
