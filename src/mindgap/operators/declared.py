@@ -36,6 +36,11 @@ ELSEWHERE: Final = {
     "MTIA": "most of its kernels are registered outside of torch",
 }
 """Backends of which torch's list is only a part: nothing can be concluded from what is missing."""
+MEMORY: Final = frozenset({
+    "aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default", "aten.as_strided_.default",
+    "aten.detach.default", "aten.alias.default", "aten.resize_.default", "aten.lift_fresh.default",
+})  # fmt: skip
+"""Parts that eager needs to lay out memory and that compute nothing: an exported program does without them."""
 _DEEPEST: Final = 4
 """Decompositions of decompositions that are followed."""
 DEFAULT: Final = ("eager:cuda", "eager", "eager:mps", "eager:npu", "onnxruntime", "openvino", "executorch")
@@ -187,11 +192,15 @@ def _settled(
         item = known.get(op)
         if op in own or (not converts and item is not None and item.composite == "explicit"):
             return True
+        if converts and op in MEMORY:
+            return True
         ways = parts.decompositions.get(op, ()) if converts and depth < _DEEPEST else ()
         return any(all(direct(part, depth + 1) for part in way) for way in ways)
 
     for op, item in known.items():
-        ways = parts.implicit.get(op, ()) or (parts.decompositions.get(op, ()) if converts else ())
+        ways = parts.implicit.get(op, ())
+        if converts and not (ways and all(all(map(direct, way)) for way in ways)):
+            ways = parts.decompositions.get(op) or ways  # torch takes it apart before it arrives there
         without_writing = functional(op)
         if op in own:
             found[op] = Has.KERNEL
