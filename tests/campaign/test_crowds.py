@@ -24,6 +24,7 @@ from mindgap.program.made import Made
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import Limits, PlatformSpec
 from mindgap.records.variant import Provenance
+from mindgap.records.verdict import Kind
 from mindgap.report.campaign import fragments_table, headline, undecided
 from mindgap.variants.synthesis import Variant
 from tests.campaign import herd, programs
@@ -230,6 +231,15 @@ def test_a_busy_platform_takes_what_is_new_and_digs_where_something_was_found() 
 
 def written(*nodes: Node) -> Program:
     return Program("p", (Input(0, "x", programs.META),), (), nodes, tuple(Ref(node.id) for node in nodes))
+
+
+def test_a_known_cause_waits_for_the_end_unless_it_vanished_alone() -> None:
+    interest, sign = Interest(), ("aten.tanh.default", Kind.VALUE)
+    assert [interest.confirms(sign) for _ in range(4)] == [True, True, False, False]
+    assert interest.confirms(("aten.tanh.default", Kind.NONFINITE))
+    assert all(interest.confirms(("", Kind.VALUE)) for _ in range(4))  # nobody knows whether it is the same
+    interest.vanished(sign)
+    assert interest.confirms(sign)
 
 
 def test_the_first_wrong_result_names_its_operator() -> None:

@@ -1,4 +1,4 @@
-"""A few seconds of the fuzzer, and every case that earlier runs found worth keeping; `make fuzz` runs it for longer."""
+"""A minute of the fuzzer, and every case that earlier runs found worth keeping; `make fuzz` runs it for longer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from mindgap.errors import MindgapError
 from tests.security.fuzzing import CORPUS, SOURCES, Coverage, Pond, _answer, damaged, fuzz, kept, targets
 
-SECONDS = 20.0
+SECONDS = 60.0
 TARGETS = ("mgp", "pt2", "pack", "results", "ledger", "toml")
 
 

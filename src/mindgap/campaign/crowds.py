@@ -17,7 +17,7 @@ from mindgap.campaign.messages import operators_in
 from mindgap.campaign.runners import LocalRunner, OnPause, Stopped
 from mindgap.execution.batches import BatchWorker
 from mindgap.execution.parcel import Parcel
-from mindgap.execution.pool import Pool
+from mindgap.execution.pool import Pool, in_a_row
 from mindgap.execution.process import Death
 from mindgap.platforms.base import Platform
 from mindgap.platforms.crowds import CrowdRun, RunCrowd, run_crowd, structures_of
@@ -167,12 +167,24 @@ class CrowdRunner:
         self._shares_lowering = (adapter_class(spec) or Platform).shares_lowering
         self._worker = BatchWorker(pool, self._spec, run_crowd, stopped=stopped, on_pause=on_pause)
 
-    def run(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
-        """Every fragment is done when this returns, unless the campaign was stopped."""
+    def run(
+        self, variants: Sequence[NumberedVariant], refused: Sequence[bool], done: Callable[[int, Outcome], None]
+    ) -> None:
+        """Every fragment is done when this returns, unless the campaign was stopped.
+
+        What eager has `refused` keeps apart: compiled code that does not check as eager does often dies of it.
+        """
         if self._shares_lowering:  # one by one they cost little more, and a refusal costs nobody else anything
             self._settle_apart(variants, done)
             return
-        for crowd in self._interest.crowds(variants, CROWD):
+        accepted = [number for number in range(len(variants)) if not refused[number]]
+        rest = [number for number in range(len(variants)) if refused[number]]
+        together = list(self._interest.crowds([variants[number] for number in accepted], CROWD))
+        alone = structures_of([variants[number].parcel for number in rest])
+        for crowd in (
+            *([accepted[n] for n in some] for some in together),
+            *([rest[n] for n in some] for some in alone),
+        ):
             self._settle_all([variants[number] for number in crowd], crowd, done)
 
     def _settle_apart(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
@@ -224,17 +236,13 @@ class CrowdRunner:
         """What became of each in one crowd; a single outcome is the failure of all."""
         files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in variants]
         request = RunCrowd(tuple(variant.parcel for variant in variants), tuple(map(str, files)))
-        answers: list[list[Outcome]] = []
-
-        def accept(number: int, found: CrowdRun, alone: bool) -> bool:
-            answers.append(self._believed(found, files))
-            return True
-
-        def on_death(number: int, death: Death) -> None:
-            answers.append([died(self._spec.name, death)])
-
-        self._worker.work(1, lambda chosen: request, accept, on_death)
-        return answers[0] if answers else None
+        found = self._worker.once(request)
+        if isinstance(found, Death) and len(variants) == 1:  # others died with it before: it must die by itself
+            found = self._worker.once(request, fresh=True)
+            found = in_a_row(found) if isinstance(found, Death) else found
+        if isinstance(found, Death):
+            return [died(self._spec.name, found)]
+        return self._believed(found, files) if found is not None else None
 
     def _believed(self, found: CrowdRun, files: Sequence[Path]) -> list[Outcome]:
         """What a worker says of these files; one outcome where it says something of all or speaks of others."""

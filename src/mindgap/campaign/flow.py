@@ -43,6 +43,7 @@ class Flow:
         """Platforms in fresh processes, for what a crowd or a shortcut shows."""
         self.shortcuts: set[str] = set()
         """Platforms of this machine that run whole variants cheaper than users do."""
+        self.takes_shortcuts = True
         self.judges: WorkQueue[Dossier] | None = None
         self._finish = finish
         self._put_off = put_off or (lambda dossier: False)
@@ -70,7 +71,7 @@ class Flow:
                     [dossier.variant.parcel for dossier in chosen],
                     runs,
                     lambda number, outcome, chosen=chosen: self._arrived(chosen[number], outcome),  # type: ignore[misc]
-                    cheaper=runs == 1,
+                    cheaper=runs == 1 and self.takes_shortcuts,
                 )
 
         return work
@@ -79,7 +80,8 @@ class Flow:
         """What a queue's thread does with fragments."""
 
         def work(batch: list[Dossier]) -> None:
-            runner.run([d.variant for d in batch], lambda number, outcome: self._arrived(batch[number], outcome))
+            refused = [not dossier.baseline.ok for dossier in batch]
+            runner.run([d.variant for d in batch], refused, lambda number, found: self._arrived(batch[number], found))
 
         return work
 

@@ -66,11 +66,13 @@ def hunt(
     watch: Watch = lambda snapshot: None,
     import_paths: Sequence[str] = (),
     isolated: bool = False,
+    shortcuts: bool = True,
 ) -> Ending:
     """Start a campaign in a directory, or continue the one that is there (`plan` is None), with `variants` in all.
 
     Ctrl-C, a time limit and a kill all leave a ledger that the next call continues. With `cluster`, the
-    platforms are those of a Ray cluster. Workers that are `isolated` write nowhere else and have no network.
+    platforms are those of a Ray cluster. Workers that are `isolated` write nowhere else and have no network. Without
+    `shortcuts`, whole variants are lowered as users do it from the first run on.
     """
     if isolated and cluster is not None:
         raise UsageError("workers of a cluster cannot be isolated", hint="leave out --isolate or --cluster")
@@ -83,7 +85,7 @@ def hunt(
             pool.on_pause = partial(_wait_for_space, plan, watch)
             numbers = numbering or stream_of(plan, directory, pool)
             run = _run(ledger, plan, pool, config, jobs, cluster, explain_s)
-            run.watch = watch
+            run.watch, run.flow.takes_shortcuts = watch, shortcuts
             reason = run.run(numbers, hours, watch)
         return _ending(ledger, run, reason, known)
 

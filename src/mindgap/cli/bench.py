@@ -266,8 +266,17 @@ def throughput(
 ) -> None:
     """Measure judged programs per second, whole and in fragments.
 
-    One platform at a time, first whole variants and then fragments in crowds.
+    One platform at a time: whole variants by the stock path, whole variants with shortcuts, then fragments in crowds.
     """
+
+
+@_bench
+def witnesses(
+    directory: Annotated[Path, typer.Argument(help="A campaign.", metavar="DIR")],
+    count: Annotated[int, typer.Option(help="Divergences to run again.", min=1)] = 200,
+    seed: Seed = 0,
+) -> None:
+    """Run divergences of a campaign again, each alone in a fresh process."""
 
 
 @_bench

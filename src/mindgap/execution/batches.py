@@ -94,23 +94,34 @@ class BatchWorker(Generic[Q, A]):
         accept: Accept[A],
         died: Callable[[int, Death], None],
     ) -> None:
+        answer = self.once(request([number]), fresh=True)
+        if isinstance(answer, Death):
+            died(number, in_a_row(answer))
+        elif answer is not None:
+            accept(number, answer, True)
+
+    def once(self, request: Q, fresh: bool = False) -> A | Death | None:
+        """The one answer to a request, or how the worker died of it; None when the campaign was stopped.
+
+        A worker that somebody else killed is asked again. `fresh` begins with a new one.
+        """
         tries = 0
         while not self._stopped():
-            self._pool.retire(self.spec)
+            if fresh:
+                self._pool.retire(self.spec)
             answered: list[A] = []
             try:
-                answer = self._ask(request([number]), answered.append, 1)
+                answer = self._ask(request, answered.append, 1)
             except NoSpace as error:
                 self._wait(error)
                 continue
             if answered:
-                accept(number, answered[0], True)
-                return
+                return answered[0]
             assert isinstance(answer, Death)
             tries += 1
             if not answer.outside or tries == KILLED_TRIES:
-                died(number, in_a_row(answer))
-                return
+                return answer
+        return None
 
     def _ask(self, request: Q, on_item: Callable[[A], None], count: int) -> A | Death:
         try:

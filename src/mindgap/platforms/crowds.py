@@ -96,7 +96,8 @@ def _apart(platform: Platform, worker: Worker, request: RunCrowd) -> Iterator[Ou
         try:
             prepared = platform.prepare(cases[group[0]], clock)
         except Exception as error:
-            yield from [_failed(platform, error, clock)] * len(group)
+            failure = _failed(platform, error, clock)
+            yield from [failure, *[replace(failure, seconds={})] * (len(group) - 1)]
             continue
         for number in group:
             try:

@@ -1,0 +1,74 @@
+"""Do the findings of a campaign hold? Their programs run again, each in a process of its own, as users run them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from mindgap.bench.measurement import Measurement, Row, Tell, share
+from mindgap.campaign.ledger import WEIGHTS
+from mindgap.campaign.plan import BASELINE
+from mindgap.campaign.reader import evidence_of, open_ledger, read_case
+from mindgap.execution.arena import discarded
+from mindgap.execution.parcel import Parcel
+from mindgap.execution.pool import Pool
+from mindgap.platforms.registry import resolve
+from mindgap.platforms.running import run
+from mindgap.program.codec import encode
+from mindgap.records.finding import Evidence
+from mindgap.records.verdict import Conclusion
+from mindgap.verdicts.judging import Comparing, Question, ask_judge
+
+RUNS: Final = 2
+
+
+def measure(tell: Tell, directory: Path, count: int = 200, seed: int = 0) -> Measurement:
+    """A random choice of the divergences of a campaign, one by one."""
+    with open_ledger(directory) as data:
+        known = [item for item in evidence_of(data) if item.conclusion is Conclusion.DIVERGES and not item.oracle]
+    chosen = random.Random(seed).sample(known, min(count, len(known)))
+    shown: Counter[str] = Counter()
+    total = Counter(item.platform for item in chosen)
+    gone: list[str] = []
+    with Pool() as pool:
+        for number, item in enumerate(chosen, start=1):
+            tell("witnesses", f"{number} of {len(chosen)}, {len(gone)} gone")
+            now = _verdict(pool, directory, item)
+            if now == item.conclusion.value:
+                shown[item.platform] += 1
+            else:
+                gone.append(f"{item.program} on {item.platform} ({item.operator or 'no operator'}, {item.kind}): {now}")
+    rows: list[Row] = [
+        {"platform": name, "divergences": count, "shown again": share(shown[name], count)}
+        for name, count in sorted(total.items())
+    ]
+    return Measurement(
+        name="witnesses",
+        what="divergences of a campaign whose programs were run again, each alone in a process started for it, by the "
+        "stock path",
+        on=f"{len(chosen)} of {len(known)} divergences of {directory}, seed {seed}",
+        rows=rows,
+        conclusion=f"{shown.total()} of {len(chosen)} still show it (target: all)"
+        + "".join(f"\n  gone: {line}" for line in gone),
+    )
+
+
+def _verdict(pool: Pool, directory: Path, item: Evidence) -> str:
+    """What is concluded of a program now."""
+    with open_ledger(directory) as data:
+        case = read_case(data, directory, item.program)
+    if case is None:
+        return "its program was not kept"
+    parcel = Parcel(encode(case.graph, compression=0), weights=str(directory / WEIGHTS))
+    outcomes = []
+    for name in (BASELINE, item.platform):
+        spec = resolve(name)
+        pool.retire(spec)
+        outcomes.append(run(pool, spec, parcel, RUNS))
+    question = Question(parcel, (Comparing(outcomes[0], (outcomes[1],)),), refusal_agrees=True)
+    found = ask_judge(pool, question).verdicts[item.platform].conclusion
+    for outcome in outcomes:
+        discarded(outcome)
+    return found.value if outcomes[1].stable is not False else Conclusion.UNSTABLE.value
