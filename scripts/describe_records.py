@@ -13,7 +13,7 @@ from pathlib import Path
 
 RECORDS = Path(__file__).resolve().parents[1] / "src" / "mindgap" / "records"
 SHOWN = {"explanation.py": ("Explanation", "TracedOperator", "Cause", "Layer", "Proof", "Script"),
-         "verdict.py": ("Verdict",)}  # fmt: skip
+         "verdict.py": ("Verdict", "WrongElement")}  # fmt: skip
 BEGIN, END = "<!-- made by scripts/describe_records.py: make reference -->\n", "<!-- end -->\n"
 
 PLAIN = {

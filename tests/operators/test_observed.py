@@ -17,7 +17,6 @@ from mindgap.operators.observed import _Invocation as Row
 from mindgap.operators.sweeping import sweep
 from mindgap.operators.universe import models_of
 from mindgap.report.console import save_json
-from mindgap.report.documents import OperatorsDocument, read_document
 from mindgap.report.operators import page, sections
 
 OPS = (
@@ -149,12 +148,6 @@ def test_an_answer_is_written_and_compared(directory: Path, tmp_path: Path) -> N
             cell["grade"] = Grade.AGREES.value
     worse = changes(earlier, document(answer))
     assert worse and all(c.is_worse and c.operator == "aten.sub.Scalar" and c.evidence == "observed" for c in worse)
-    save_json(tmp_path / "now.json", document(answer))
-    shown = read_document(tmp_path / "now.json")
-    assert isinstance(shown, OperatorsDocument)
-    cells = {(c.platform, c.operator, c.dtype): c for c in shown.cells}
-    assert cells["openvino", "aten.sub.Scalar", "int64"].observed == "unsupported"
-    assert cells["openvino", "aten.neg.default", "int64"].declared == "kernel"
     text = table(answer)
     assert text.count("\n") > 5000 and "observed,openvino,aten.sub.Scalar,int64,not convertible" in text
     assert "not convertible" in page(answer, "mindgap ops") and len(list(sections(answer))) >= 4

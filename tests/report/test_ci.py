@@ -10,10 +10,12 @@ from mindgap.report.ci import (
     comparison_markdown,
     comparison_tests,
     junit,
+    operator_tests,
     result_tests,
     results_markdown,
 )
 from mindgap.report.comparison import compare
+from mindgap.report.documents import OperatorCell, OperatorsDocument
 from mindgap.report.results import Result, Results
 from tests.report.test_campaign import campaign
 
@@ -46,6 +48,21 @@ def test_what_fails_is_what_the_command_fails_on() -> None:
     assert states(junit(list(result_tests(LINES, {"hazard"})), "x")) == {
         "p": "skipped", "known": "skipped", "hazard": "failure", "fine": "passed",
     }  # fmt: skip
+
+
+def test_operators_are_tests_and_next_to_a_baseline_only_what_became_worse_fails() -> None:
+    cells = [
+        OperatorCell("amax", "float32", "x", observed="wrong"), OperatorCell("sort", "int8", "x", observed="crash"),
+        OperatorCell("add", "int8", "x", observed="agrees bitwise"), OperatorCell("mul", "int8", "x", "kernel"),
+        OperatorCell("sub", "int8", "x", observed="not judged"),
+    ]  # fmt: skip
+    document = OperatorsDocument("", {}, ("x",), tuple(cells))
+
+    def found(worse: set[tuple[str, str]] | None) -> list[str]:
+        return [test.state for test in operator_tests(document, worse)]
+
+    assert found(None) == ["failed", "failed", "passed", "skipped", "skipped"]
+    assert found({("x", "sort int8")}) == ["skipped", "failed", "passed", "skipped", "skipped"]
 
 
 def test_findings_are_tests_and_known_ones_are_skipped() -> None:

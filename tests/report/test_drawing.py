@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -15,7 +16,7 @@ from mindgap.errors import UsageError
 from mindgap.program.codec import decode
 from mindgap.program.graph import Program
 from mindgap.report.drawing import WHOLE, around, by_module, draw
-from mindgap.report.listing import find_nodes, listing
+from mindgap.report.listing import code_at, find_nodes, listing
 from mindgap.report.variants import added_nodes
 
 NAMES = sorted(path.stem for path in SMOKE.glob("*.mgp"))
@@ -77,6 +78,10 @@ def test_the_text_shows_shapes_modules_and_what_was_left_out() -> None:
     assert "float32[" in whole and "input input_ids: int64" in whole and "returns" in whole
     nodes = find_nodes(program, "aten.layer_norm")
     part = "\n".join(listing(program, around(program, nodes[:1], 5), {nodes[0]: ">"}))
+    own = replace(program, nodes=tuple(replace(node, line=f"net.py:{node.id}") for node in program.nodes))
+    told = listing(own, code=lambda line: f"code of {line}")
+    assert any(f"net.py:{own.nodes[0].id}  code of net.py:{own.nodes[0].id}" in line for line in told)
+    assert "net.py:" in draw(own, {own.nodes[0].id})
     assert "operators ..." in part and f">   %{nodes[0]}" in part and len(part) < len(whole)
 
 
@@ -94,3 +99,12 @@ def test_what_a_variant_changed_is_marked() -> None:
     variant = replace(base, nodes=(base.nodes[0], changed, *base.nodes[2:]))
     assert added_nodes(base, variant) == {changed.id}
     assert draw(variant, {node.id for node in variant.nodes}, added={changed.id}).count("g-added") == 1
+
+
+def test_a_line_of_code_is_read_only_from_python_files_that_are_there(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("a = 1\nb = 2\n")
+    (tmp_path / "secret.txt").write_text("secret\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        assert code_at("net.py:2") == "b = 2" and code_at("net.py:9") == ""
+        assert code_at("secret.txt:1") == "" == code_at("nowhere.py:1") == code_at("")

@@ -44,6 +44,27 @@ def test_a_wrong_element_is_found_with_place_blame_and_size():
     assert "output[3] is 6" in found.sentence and "c is wrong" in found.sentence
 
 
+def test_the_worst_elements_are_named_the_worst_first():
+    wrong = X.exp()
+    wrong[1:13] *= 2
+    wrong[5] = float("nan")
+    found = verdict(ok("eager", X.exp()), ok("c", wrong)).elements
+    assert len(found) == 8 and found[0].place == "output[5]" and found[0].candidate == "nan"
+    errors = [element.error_over_bound for element in found]
+    assert errors == sorted(errors, reverse=True) and errors[0] == float("inf") and errors[-1] > 1e5
+    assert float(found[1].candidate) == pytest.approx(2 * float(found[1].eager), rel=1e-5)
+    assert float(found[1].float64) == pytest.approx(float(found[1].eager), rel=1e-5)
+    assert verdict(ok("eager", X.exp()), ok("c", X.exp() * (1 + 2**-23))).elements == ()
+
+
+def test_values_are_written_so_that_they_can_be_told_apart():
+    x = torch.tensor([1e22, 2.0], dtype=torch.float64)
+    moved = x.clone()
+    moved[0] *= 1 + 1e-12
+    found = verdict(ok("eager", x), ok("c", moved), surveyed(torch.abs, x)).elements[0]
+    assert found.candidate != found.eager and float(found.candidate) == float(moved[0])
+
+
 def test_eager_is_blamed_when_it_is_farther_from_float64():
     wrong = X.exp()
     wrong[3] = 6.0

@@ -26,7 +26,7 @@ from mindgap.program.graph import Program
 from mindgap.records.explanation import Cause, CauseKind, Explanation, Layer, Proof, Script, TracedOperator
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.variant import Intent, Provenance
-from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
+from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict, WrongElement
 
 PLATFORMS: Final = ("eager", "eager@scalar", "inductor", "onnxruntime", "openvino")
 BATCH: Final = 2_000
@@ -146,11 +146,13 @@ def _explanation(draw: Random, platform: str, base: _Base) -> Explanation:
         TracedOperator(
             node.id, index + 1, node.op, node.where, "float32", draw.uniform(0, 0.9) if index != at else 3e5,
             draw.uniform(0.1, 0.9) if index < at else 3e5 / (1 + index - at), index == at, 3, 96,
-            inherits=index > at,
+            inherits=index > at, line=f"{base.name}.py:{index + 1}",
         )
         for index, node in enumerate(nodes)
     )  # fmt: skip
-    verdict = Verdict(platform, Conclusion.DIVERGES, "output is 1, eager has 2", Kind.VALUE, Blame.CANDIDATE, math.inf)
+    said = "output is 1, eager has 2"
+    wrong = tuple(WrongElement(f"output[0, {n}]", "nan", "2.5", "2.5", 3e5 / n) for n in (1, 2, 3))
+    verdict = Verdict(platform, Conclusion.DIVERGES, said, Kind.VALUE, Blame.CANDIDATE, math.inf, elements=wrong)
     return Explanation(
         base.name, platform, "1.0", verdict, trace, (nodes[at].id,), False, "",
         Cause(draw.choice(list(CauseKind)), "a remark", ("without fusion: the same",), ("all values are positive",)),

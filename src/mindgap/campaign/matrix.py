@@ -94,14 +94,14 @@ def pairs_of(data: sqlite3.Connection) -> list[Pair]:
 
 
 RUN_COLUMNS: Final = (
-    "program", "model", "kind", "intent", "mutations", "nodes", "platform", "status", "stage", "verdict",
-    "what differs", "blame", "error / rounding", "seconds", "message",
+    "program", "model", "platform", "status", "verdict", "what differs", "error / rounding", "message", "blame",
+    "stage", "kind", "intent", "mutations", "nodes", "seconds",
 )  # fmt: skip
 _LOUD: Final = "('diverges', 'unstable', 'hazard', 'unjudged', 'failed')"
 _RUNS: Final = f"""
-SELECT o.program, b.name, p.kind, p.intent, p.mutations, p.nodes, o.platform, o.status, o.stage,
-  COALESCE(v.conclusion, ''), COALESCE(v.kind, ''), COALESCE(v.blame, ''), v.error_over_bound, o.seconds,
-  CASE WHEN o.message <> '' THEN o.message ELSE COALESCE(v.sentence, '') END
+SELECT o.program, b.name, o.platform, o.status, COALESCE(v.conclusion, ''), COALESCE(v.kind, ''),
+  v.error_over_bound, CASE WHEN o.message <> '' THEN o.message ELSE COALESCE(v.sentence, '') END,
+  COALESCE(v.blame, ''), o.stage, p.kind, p.intent, p.mutations, p.nodes, o.seconds
 FROM outcomes o JOIN programs p ON p.id = o.program JOIN bases b ON b.id = p.base
 LEFT JOIN verdicts v ON v.program = o.program AND v.platform = o.platform
 WHERE COALESCE(v.conclusion, '') IN {_LOUD} = ? AND o.program % ? = 0
@@ -125,7 +125,7 @@ def _rows(data: sqlite3.Connection, labels: dict[int, str], is_loud: int, there:
     every = max(1, -(-there // most))
     for row in data.execute(_RUNS, (is_loud, every, most)):
         found = list(row)
-        found[6], found[14] = labels[row[6]], row[14][:MOST_MESSAGE]
+        found[2], found[7] = labels[row[2]], row[7][:MOST_MESSAGE]
         yield found
 
 

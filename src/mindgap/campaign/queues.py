@@ -53,7 +53,9 @@ class WorkQueue(Generic[T]):
         """Whether nothing more is to come: then no batch waits for more."""
         self._begun: float | None = None
         """When the first item was begun."""
-        self._inbox: queue.SimpleQueue[T] = queue.SimpleQueue()
+        # Not a SimpleQueue: its get(timeout) waits for ever (CPython 3.11) where another thread takes the item just as
+        # the time is over, and then a campaign does not end.
+        self._inbox: queue.Queue[T] = queue.Queue()
         self._slots = slots
         self._stop = stop
         self._on_failure = on_failure

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from mindgap.cli.options import ConfigFile, Jobs, JsonFile, Seed, output, refuse_mistakes, split
+from mindgap.cli.options import ConfigFile, Jobs, JsonFile, JunitFile, Seed, output, refuse_mistakes, split
 from mindgap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def command(
     markdown: Annotated[
         Path | None, typer.Option("--markdown", help="Write the tables as Markdown.", metavar="FILE")
     ] = None,
+    junit: JunitFile = None,
     json_file: JsonFile = None,
     config: ConfigFile = None,
 ) -> None:
@@ -97,7 +98,7 @@ def command(
     store = models if models is not None and str(models) != "smoke" and not models.is_file() else None
     refuse_mistakes(
         model=model, on=names, config=config, corpus=store, files=[baseline, *(package or ())],
-        outputs=[json_file, csv_file, markdown],
+        outputs=[json_file, csv_file, markdown, junit],
     )  # fmt: skip
     from mindgap.operators.answering import declared_answer, is_missing, model_answer, with_observed
     from mindgap.operators.declared import DEFAULT
@@ -121,14 +122,14 @@ def command(
             _prove(directory, config, counted.counts)
         answer = with_observed(answer, directory)
     _show(answer, json_file, csv_file, markdown)
-    worse = False
-    if earlier is not None:
-        found = changes(earlier, document(answer))
-        worse = any(change.is_worse for change in found)
+    found = changes(earlier, document(answer)) if earlier is not None else None
+    if found is not None:
         _show_changes(found, quiet=str(json_file) == "-")
+    if junit is not None:
+        _write_junit(junit, answer, found)
     if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
-    if worse or is_missing(answer):
+    if any(change.is_worse for change in found or ()) or is_missing(answer):
         raise typer.Exit(1)
 
 
@@ -207,6 +208,18 @@ def _show(answer: Answer, json_file: Path | None, csv_file: Path | None, markdow
         write_whole(csv_file, table(answer))
     if markdown is not None:
         write_whole(markdown, page(answer, " ".join(["mindgap", *sys.argv[1:]])))
+
+
+def _write_junit(file: Path, answer: Answer, found: Sequence[Change] | None) -> None:
+    """A test per operator, dtype and platform; next to a baseline only what became worse fails."""
+    from mindgap.operators.document import document
+    from mindgap.records.files import write_whole
+    from mindgap.report import ci
+    from mindgap.report.documents import as_operators
+
+    worse = {(c.platform, f"{c.operator} {c.dtype}") for c in found if c.is_worse} if found is not None else None
+    tests = ci.operator_tests(as_operators(document(answer)), worse)
+    write_whole(file, ci.junit(list(tests), "mindgap ops"))
 
 
 def _show_changes(found: Sequence[Change], quiet: bool) -> None:

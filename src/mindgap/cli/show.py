@@ -1,7 +1,7 @@
 """Show the computation graph of a model, also as a picture.
 
 \b
-  mindgap show timm:resnet18                      the program with shapes and dtypes
+  mindgap show timm:resnet18                      the program with shapes, dtypes and source lines
   mindgap show model.py --around aten.softmax     only the part around an operator
   mindgap show F-03 --campaign out/hunt -o f.svg  the witness of a finding, drawn around its culprit
   mindgap show variants/bert~1f.mgp -o v.svg      what a variant changed is marked
@@ -46,24 +46,23 @@ def command(
     from mindgap.report.console import show_line
     from mindgap.report.drawing import WHOLE, by_module, draw
     from mindgap.report.drawing import around as neighbourhood
-    from mindgap.report.listing import find_nodes, listing
+    from mindgap.report.listing import code_at, find_nodes, listing
     from mindgap.report.variants import added_nodes
 
-    added: set[int] = set()
     culprits: list[int] = []
     if is_finding:
         assert campaign is not None
-        program, culprits = _finding(campaign, model)
+        program, culprits, base = _finding(campaign, model)
     else:
-        program = _load(model, dtype, seed, trust)
-        base = _base_of(model)
-        added = added_nodes(base, program) if base is not None else set()
+        program, base = _load(model, dtype, seed, trust), _base_of(model)
+    added = added_nodes(base, program) if base is not None else set()
     if around is not None:
         culprits = find_nodes(program, around)
     centre = culprits or sorted(added)
     chosen = neighbourhood(program, centre, most) if centre and (around or len(program.nodes) > WHOLE) else None
     marks = {**dict.fromkeys(added, "+"), **dict.fromkeys(culprits, ">")}
-    for line in listing(program, chosen, marks):
+    is_loaded = not is_finding and not model.endswith((".mgp", ".pt2"))
+    for line in listing(program, chosen, marks, code_at if is_loaded else lambda _: ""):
         show_line(line)
     if file is None:
         return
@@ -87,14 +86,41 @@ def _load(model: str, dtype: str | None, seed: int, trust: bool) -> Program:
         return decode(parcel.program, where=model)
 
 
-def _finding(campaign: Path, identity: str) -> tuple[Program, list[int]]:
-    """The witness of a finding, and the operators at fault in it."""
+def _finding(campaign: Path, identity: str) -> tuple[Program, list[int], Program | None]:
+    """The witness of a finding, the operators at fault in it, and what it was derived from if that is at hand."""
     from mindgap.campaign.reader import finding_case, read
 
     finding = next((item for item in read(campaign).findings if item.id == identity), None)
-    program = finding_case(campaign, identity).case.graph
+    found = finding_case(campaign, identity)
+    program = found.case.graph
+    ops = {node.id: node.op for node in program.nodes}
+    explained = finding.explanation.operators if finding is not None and finding.explanation is not None else ()
+    culprits = [step.node for step in explained if ops.get(step.node) == step.op]
     names = finding.operator.split(" + ") if finding is not None and finding.operator else []
-    return program, [node.id for node in program.nodes if node.op in names][:1]
+    culprits = culprits or [number for number, op in ops.items() if op in names][:1]
+    return program, culprits, _base_in(campaign, found.program)
+
+
+def _base_in(campaign: Path, program: int) -> Program | None:
+    """The program that a variant of a campaign was made from; a fragment is nearly all new."""
+    from mindgap.campaign.reader import open_ledger, plan_of
+    from mindgap.errors import MindgapError
+    from mindgap.records.variant import Provenance
+    from mindgap.variants.origin import origin_of
+
+    with open_ledger(campaign) as data:
+        store = plan_of(data, campaign).corpus_directory
+        row = data.execute(
+            "SELECT b.fingerprint, b.name FROM programs p JOIN bases b ON b.id = p.base WHERE p.id = ? "
+            "AND p.kind = 'variant'", (program,)
+        ).fetchone()  # fmt: skip
+    if row is None:
+        return None
+    fingerprint, name = row
+    try:
+        return origin_of(Provenance(fingerprint, name, 0), directory=Path(store) if store else None).program
+    except MindgapError:
+        return None
 
 
 def _base_of(model: str) -> Program | None:

@@ -132,37 +132,6 @@ def _observed(answer: Answer, found: Observed) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_WORDS: Final = {
-    Grade.AGREES: "agrees", Grade.ROUNDING: "rounding", Grade.HAZARD: "hazard", Grade.WRONG: "diverges",
-    Grade.ACCEPTS_INVALID: "diverges", Grade.UNSTABLE: "unstable", Grade.UNJUDGED: "unjudged", Grade.CRASH: "crash",
-    Grade.HANG: "timeout", Grade.OUT_OF_MEMORY: "oom", Grade.REJECTS_VALID: "rejected", Grade.COMPILE_ERROR: "error",
-    Grade.NOT_CONVERTIBLE: "unsupported", Grade.UNSUPPORTED: "unsupported", Grade.NOT_EXERCISED: None,
-}  # fmt: skip
-"""Grades in the words of verdicts and outcomes."""
-
-
-def as_sweep(found: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer in JSON as pages and comparisons show it: cell by cell, what is declared beside what was observed."""
-    declared = {item["platform"]: item["operators"] for item in found["declared"]}
-    seen = (found["observed"] or {"cells": []})["cells"]
-    cells = [
-        {"operator": cell["operator"], "dtype": cell["dtype"], "platform": cell["platform"],
-         "declared": declared.get(cell["platform"], {}).get(cell["operator"]),
-         "observed": _WORDS[Grade(cell["grade"])], "said": cell["message"]}
-        for cell in seen
-    ]  # fmt: skip
-    known = {(cell["operator"], cell["platform"]) for cell in seen}
-    asked = {op for op, _ in known}
-    cells += [
-        {"operator": op, "dtype": "", "platform": platform, "declared": has}
-        for platform, operators in declared.items()
-        for op, has in operators.items()
-        if not seen or (op in asked and (op, platform) not in known)
-    ]
-    platforms = dict.fromkeys([*declared, *(cell["platform"] for cell in seen)])
-    return {"created": found["made"], "versions": found["versions"], "platforms": list(platforms), "cells": cells}
-
-
 def table(answer: Answer) -> str:
     """Every cell as a line of CSV."""
     text = io.StringIO()

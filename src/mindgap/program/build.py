@@ -19,6 +19,7 @@ from mindgap.errors import UnsupportedConstruct
 from mindgap.program import ops
 from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, digest, leaves, references
 from mindgap.program.interpret import written
+from mindgap.program.lines import source_line
 from mindgap.program.state import BUFFER
 from mindgap.records.tensors import DTYPE_NAMES, TensorMeta
 
@@ -163,7 +164,8 @@ class _Builder:
                 hint="check the model with --on eager,inductor: torch platforms run the source itself",
             )
         kwargs = {key: _argument(item, values) for key, item in fx_node.kwargs.items()}
-        node = Node(self.new_id(), name, args, kwargs, _node_meta(fx_node.meta.get("val")), _where(fx_node))
+        node = Node(self.new_id(), name, args, kwargs, _node_meta(fx_node.meta.get("val")), _where(fx_node),
+                    source_line(fx_node.meta.get("stack_trace")))  # fmt: skip
         self.nodes.append(node)
         return Ref(node.id)
 

@@ -37,8 +37,9 @@ from mindgap.records.files import write_whole
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta, with_stride
 
 MAGIC: Final = "mindgap.program"
-VERSION: Final = 3
-"""2 adds whole and planted numbers, 3 packs each node and constant apart; older files can still be read."""
+VERSION: Final = 4
+"""2 adds whole and planted numbers, 3 packs each node and constant apart, 4 adds lines of source code; older files can
+still be read."""
 COMPRESSION: Final = 9  # of zlib: a graph of 70 nodes takes 3 KB and half a millisecond
 
 # msgpack extension codes: what JSON-like data cannot hold.
@@ -109,7 +110,11 @@ def _program_of(content: Any) -> Program:
     return replace(program, example=found if len(found) == len(program.inputs) else ())
 
 
-_packed_node: Final = Memo[Node, bytes](lambda n: pack([n.id, n.op, n.args, dict(n.kwargs), n.meta, n.where]))
+def _node_row(node: Node) -> list[Any]:
+    return [node.id, node.op, node.args, dict(node.kwargs), node.meta, node.where, node.line]
+
+
+_packed_node: Final = Memo[Node, bytes](lambda n: pack(_node_row(n)))
 _packed_constant: Final = Memo[Constant, bytes](lambda constant: pack(_constant_row(constant, {})))
 
 
@@ -124,9 +129,9 @@ def _restored_constant(data: bytes) -> Constant:
 
 
 def _node_of(row: Any) -> Node:
-    i, op, args, kwargs, meta, where = row
+    i, op, args, kwargs, meta, where, line = row if len(row) > 6 else (*row, "")  # format 4 added the line
     named = {_keyword(key): value for key, value in _typed(kwargs, dict).items()}
-    return Node(_typed(i, int), _name(op), _typed(args, tuple), named, _node_meta(meta), _name(where))
+    return Node(_typed(i, int), _name(op), _typed(args, tuple), named, _node_meta(meta), _name(where), _name(line))
 
 
 def _constant_row(constant: Constant, held: dict[bytes, int]) -> list[Any]:

@@ -71,6 +71,8 @@ class Node:
     meta: NodeMeta = None
     where: str = ""
     """The submodule of the source model that it came from."""
+    line: str = ""
+    """The line of the source code that it came from: `nets/blocks.py:31`."""
 
 
 @dataclass(frozen=True, slots=True)

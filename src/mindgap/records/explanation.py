@@ -83,6 +83,8 @@ class TracedOperator:
     inherits: bool = False
     """Whether its result is wrong although it alone is not."""
     problem: str = ""
+    line: str = ""
+    """The line of the user's own code that it comes from: `nets/blocks.py:31`; of a package where there is no other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,21 @@ class Blame(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class WrongElement:
+    """One element of an output that is farther off than rounding explains."""
+
+    place: str
+    """`logits[0, 412]`."""
+    candidate: str
+    """What the platform gave."""
+    eager: str
+    float64: str
+    """What the reference says; empty without one."""
+    error_over_bound: float
+    """Of whoever is farther off: the error as a multiple of what rounding explains."""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What we conclude about one platform, with the evidence that a maintainer asks for."""
 
@@ -67,6 +82,8 @@ class Verdict:
     """The rule of unspecified behaviour that explains a hazard."""
     group: str | None = None
     """Platforms with the same group share one fault (a common decomposition or exporter)."""
+    elements: tuple[WrongElement, ...] = ()
+    """The worst elements of a divergence, the worst first."""
 
     def __repr__(self) -> str:
         kind = f" ({self.kind.value})" if self.kind is not None else ""

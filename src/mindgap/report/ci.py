@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from xml.etree import ElementTree
 
 from mindgap.campaign.reader import Campaign
+from mindgap.operators.observed import Grade
 from mindgap.records.finding import Finding
 from mindgap.report.campaign import headline, operator_of, split, undecided, wrong
 from mindgap.report.comparison import APPEARED, CHANGED, FIXED, KINDS, Comparison, summary_rows
+from mindgap.report.documents import NOT_EXERCISED, OperatorsDocument
 from mindgap.report.markdown import cell, markdown_table
-from mindgap.report.results import BAD, NOT_EXERCISED, Result
+from mindgap.report.results import BAD, Result, operator_result
 from mindgap.report.summary import many, multiple
 from mindgap.report.terminal import plain_text
 
 MOST_ROWS: Final = 50
 """Rows of a summary: a comment on a pull request holds 65,536 characters."""
+_FAILING: Final = ("diverges", "failed", "unstable")
+_OPEN: Final = ("hazard", "unjudged", Grade.UNJUDGED.value, NOT_EXERCISED)
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 
@@ -41,9 +45,16 @@ def result_tests(results: Sequence[Result], failing: Collection[str]) -> Iterato
         if word in failing and not line.known:
             state = FAILED
         else:
-            state = SKIPPED if line.known or line.word in ("hazard", "unjudged", NOT_EXERCISED, *BAD) else PASSED
+            state = SKIPPED if line.known or line.word in (*_OPEN, *BAD) else PASSED
         known = f"known: {line.known}. " if line.known else ""
         yield Test(line.subject, line.platform, state, known + message if state != PASSED else "", line.seconds)
+
+
+def operator_tests(found: OperatorsDocument, worse: Collection[tuple[str, str]] | None = None) -> Iterator[Test]:
+    """A test per operator, dtype and platform; `worse` are those that a baseline has better: then only they fail."""
+    for line in map(operator_result, found.cells):
+        is_known = worse is not None and line.is_bad and (line.platform, line.subject) not in worse
+        yield from result_tests([replace(line, known="in the baseline") if is_known else line], _FAILING)
 
 
 def campaign_tests(campaign: Campaign, failing: Collection[str]) -> Iterator[Test]:

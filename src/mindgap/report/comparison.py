@@ -12,7 +12,8 @@ from typing import Final
 from mindgap.errors import UsageError
 from mindgap.records.check import CheckResult
 from mindgap.records.verdict import Conclusion
-from mindgap.report.results import BAD, NOT_EXERCISED, QUIET, Result, Results, lines_of, results_of
+from mindgap.report.documents import NOT_EXERCISED
+from mindgap.report.results import BAD, QUIET, Result, Results, lines_of, results_of
 from mindgap.report.summary import many
 
 APPEARED, FIXED, CHANGED, MISSING = "appeared", "fixed", "changed", "not run"

@@ -11,14 +11,27 @@ from typing import Any, Final
 import msgspec
 
 from mindgap.errors import CorruptFile, UsageError
-from mindgap.operators.document import SCHEMA as OPS_SCHEMA
-from mindgap.operators.document import as_sweep
+from mindgap.operators.document import SCHEMA as OPERATORS_SCHEMA
+from mindgap.operators.observed import Grade
 from mindgap.reading.files import read_file, refusing
 from mindgap.report.summary import CHECK_SCHEMA
 
-OPERATORS_SCHEMA: Final = "mindgap.operators/1"
+NOT_EXERCISED: Final = Grade.NOT_EXERCISED.value
+ANY_DTYPE: Final = "any"
+
 DOCUMENT_BYTES: Final = 64 << 20
 """A sweep over 2,000 operators, 6 dtypes and 8 platforms has 15 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementRow:
+    """One of the worst elements of a divergence."""
+
+    place: str
+    candidate: str
+    eager: str
+    float64: str = ""
+    error_over_bound: float | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +56,7 @@ class PlatformRow:
     version: str = ""
     device: str = ""
     log_tail: str = ""
+    elements: tuple[ElementRow, ...] = ()
 
     @property
     def error(self) -> float | None:
@@ -101,8 +115,7 @@ class OperatorCell:
     declared: str | None = None
     """`yes`, `no`, `composite`, ...: what the package registers; None where nothing is known of it."""
     observed: str | None = None
-    """A verdict (`agrees`, `diverges`, ...), a status (`unsupported`, ...) or None: not exercised."""
-    error_over_bound: float | str | None = None
+    """The grade of its worst invocation (`agrees bitwise`, `wrong`, `unsupported`, ...) or None: not exercised."""
     said: str = ""
     """One sentence or message about what was observed."""
 
@@ -117,6 +130,36 @@ class OperatorsDocument:
     cells: tuple[OperatorCell, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    platform: str
+    operators: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _ObservedCell:
+    platform: str
+    operator: str
+    dtype: str
+    grade: Grade
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    cells: tuple[_ObservedCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    """What is read of the JSON of `mindgap ops`."""
+
+    made: str
+    versions: Mapping[str, str]
+    declared: tuple[_Declared, ...] = ()
+    observed: _Observed | None = None
+
+
 Document = CheckDocument | OperatorsDocument
 
 
@@ -129,14 +172,12 @@ def read_document(path: Path) -> Document:
         if schema == CHECK_SCHEMA:
             return as_document(found)
         if schema == OPERATORS_SCHEMA:
-            return msgspec.convert(found, OperatorsDocument)
-        if schema == OPS_SCHEMA:
-            return msgspec.convert(as_sweep(found), OperatorsDocument)
+            return as_operators(found)
         raise CorruptFile(
             f"{path.name} is neither a check nor an operator sweep",
             where=str(path),
             cause=f"its schema is {str(schema)[:60]!r}",
-            hint="mindgap check MODEL --json FILE and mindgap ops --json FILE write one",
+            hint="mindgap check MODEL --json FILE writes one",
         )
 
 
@@ -148,6 +189,29 @@ def as_document(found: Mapping[str, Any]) -> CheckDocument:
         msgspec.convert(found["versions"], dict[str, str]),
         tuple(msgspec.convert(run, CheckRun) for run in runs),
     )
+
+
+def as_operators(found: Mapping[str, Any]) -> OperatorsDocument:
+    """What `mindgap ops` found: every operator and dtype of the sweep on every platform, declared next to observed.
+
+    Where nothing ran, what is declared is all there is, and holds for no dtype in particular.
+    """
+    sweep = msgspec.convert(found, _Sweep)
+    declared = {item.platform: item.operators for item in sweep.declared}
+    ran = sweep.observed.cells if sweep.observed is not None else ()
+    seen = {(cell.operator, cell.dtype, cell.platform): cell for cell in ran if cell.grade is not Grade.NOT_EXERCISED}
+    platforms = tuple(dict.fromkeys([*(cell.platform for cell in ran), *declared]))
+    asked = dict.fromkeys((cell.operator, cell.dtype) for cell in ran)
+    if sweep.observed is None:
+        asked = dict.fromkeys((operator, ANY_DTYPE) for item in declared.values() for operator in item)
+    cells = []
+    for operator, dtype in sorted(asked):
+        for platform in platforms:
+            cell = seen.get((operator, dtype, platform))
+            told = declared.get(platform, {}).get(operator)
+            grade, message = (cell.grade.value, cell.message) if cell else (None, "")
+            cells.append(OperatorCell(operator, dtype, platform, told, grade, message))
+    return OperatorsDocument(sweep.made, sweep.versions, platforms, tuple(cells))
 
 
 def read_checks(path: Path) -> list[CheckDocument]:

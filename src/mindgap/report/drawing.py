@@ -45,11 +45,11 @@ class Box:
 
     @property
     def width(self) -> float:
-        return max(len(text) for text, _ in self.lines) * LETTER + 2 * PAD
+        return max(len(text) for text, _ in self.lines) * LETTER + 2 * PAD if self.lines else 0.0
 
     @property
     def height(self) -> float:
-        return len(self.lines) * LINE + PAD
+        return len(self.lines) * LINE + PAD if self.lines else 0.0
 
 
 def around(program: Program, culprits: Sequence[int], most: int = WHOLE) -> set[int]:
@@ -83,11 +83,11 @@ def draw(
     nodes = [node for node in program.nodes if node.id in chosen]
     boxes = {box.id: box for box in _boxes(program, nodes, culprits, remarks or {}, added)}
     edges = [(r, node.id) for node in nodes for r in dict.fromkeys(references(node)) if r in boxes]
-    _place(boxes, edges)
+    routes = _place(boxes, edges)
     leading = {r for node in program.nodes if node.id not in chosen for r in references(node) if r in boxes}
     constants = {item.id for item in program.constants}
     open_ = {n.id for n in nodes if any(r not in boxes and r not in constants for r in references(n))}
-    parts = [_edge(boxes[a], boxes[b]) for a, b in edges]
+    parts = [_edge(boxes[a], boxes[b], routes[a, b]) for a, b in edges]
     parts += [_stub(boxes[i], out=True) for i in sorted(leading)] + [_stub(boxes[i], out=False) for i in sorted(open_)]
     parts += [_box(box) for box in boxes.values()]
     return _svg(boxes.values(), parts, f"{program.name}: {len(nodes)} of {len(program.nodes)} operators", alone)
@@ -126,8 +126,8 @@ def by_module(program: Program, alone: bool = False) -> str:
         lines = [(_cut(name or "(top level)", end=True), "g-name"), (f"{len(held)} operators", "g-small"),
                  (_cut(meta_text(held[-1].meta)), "g-small")]  # fmt: skip
         boxes[n] = Box(n, lines, "g-node")
-    _place(boxes, list(edges))
-    parts = [_edge(boxes[a], boxes[b]) for a, b in edges] + [_box(box) for box in boxes.values()]
+    routes = _place(boxes, list(edges))
+    parts = [_edge(boxes[a], boxes[b], routes[a, b]) for a, b in edges] + [_box(box) for box in boxes.values()]
     return _svg(boxes.values(), parts, f"{program.name}: {len(program.nodes)} operators by module", alone)
 
 
@@ -156,6 +156,8 @@ def _boxes(
             lines.append((_cut(f"with {', '.join(name.rpartition('.')[2] for name in held)}"), "g-small"))
         if node.where:
             lines.append((_cut(node.where, end=True), "g-small"))
+        if node.line:
+            lines.append((_cut(node.line, end=True), "g-small"))
         if remarks.get(node.id):
             lines.append((_cut(remarks[node.id]), "g-remark"))
         kind = "g-culprit" if node.id in culprits else "g-added" if node.id in added else "g-node"
@@ -170,19 +172,27 @@ def _cut(text: str, end: bool = False) -> str:
     return f"…{text[1 - MOST_LETTERS :]}" if end else f"{text[: MOST_LETTERS - 1]}…"
 
 
-def _place(boxes: Mapping[int, Box], edges: Sequence[tuple[int, int]]) -> None:
-    """Layers by the longest way from a source, boxes near what they read and feed, and no two over each other."""
-    above: dict[int, list[int]] = {i: [] for i in boxes}
-    below: dict[int, list[int]] = {i: [] for i in boxes}
+def _place(boxes: Mapping[int, Box], edges: Sequence[tuple[int, int]]) -> dict[tuple[int, int], list[Box]]:
+    """Layers by the longest way from a source, boxes near what they read and feed, and no two over each other.
+
+    An edge over several layers has an empty box in each, so that it goes around what stands there; these are returned.
+    """
+    _layer(boxes, edges)
+    every = dict(boxes)
+    links: list[tuple[int, int]] = []
+    routes: dict[tuple[int, int], list[Box]] = {}
     for a, b in edges:
-        boxes[b].layer = max(boxes[b].layer, boxes[a].layer + 1)
-        above[b].append(a)
-        below[a].append(b)
-    for i in boxes:  # a source stands right above what reads it
-        if not above[i] and below[i]:
-            boxes[i].layer = min(boxes[b].layer for b in below[i]) - 1
+        between = range(boxes[a].layer + 1, boxes[b].layer)
+        routes[a, b] = [Box(-len(every) - 1 - n, [], "", layer) for n, layer in enumerate(between)]
+        every |= {box.id: box for box in routes[a, b]}
+        links += pairwise([a, *(box.id for box in routes[a, b]), b])
+    above: dict[int, list[Box]] = {i: [] for i in every}
+    below: dict[int, list[Box]] = {i: [] for i in every}
+    for a, b in links:
+        above[b].append(every[a])
+        below[a].append(every[b])
     layers: dict[int, list[Box]] = {}
-    for box in boxes.values():
+    for box in every.values():
         layers.setdefault(box.layer, []).append(box)
     for row in layers.values():
         _spread(row)
@@ -192,17 +202,26 @@ def _place(boxes: Mapping[int, Box], edges: Sequence[tuple[int, int]]) -> None:
             row = layers[number]
             for box in row:
                 if near[box.id]:
-                    box.x = (
-                        sum(boxes[i].x + boxes[i].width / 2 for i in near[box.id]) / len(near[box.id]) - box.width / 2
-                    )
+                    middle = sum(other.x + other.width / 2 for other in near[box.id]) / len(near[box.id])
+                    box.x = middle - box.width / 2
             row.sort(key=lambda box: box.x)
             _spread(row)
-    left = min((box.x for box in boxes.values()), default=0.0)
+    left = min((box.x for box in every.values()), default=0.0)
     y = float(PAD)
     for number in sorted(layers):
+        highest = max(box.height for box in layers[number])
         for box in layers[number]:
-            box.x, box.y = box.x - left + PAD, y + GAP_Y / 2
-        y += max(box.height for box in layers[number]) + GAP_Y
+            box.x, box.y = box.x - left + PAD, y + GAP_Y / 2 + (0 if box.lines else highest / 2)
+        y += highest + GAP_Y
+    return routes
+
+
+def _layer(boxes: Mapping[int, Box], edges: Sequence[tuple[int, int]]) -> None:
+    for a, b in edges:
+        boxes[b].layer = max(boxes[b].layer, boxes[a].layer + 1)
+    read = {b for _, b in edges}
+    for a in {a for a, _ in edges} - read:  # a source stands right above what reads it
+        boxes[a].layer = min(boxes[b].layer for first, b in edges if first == a) - 1
 
 
 def _spread(row: Sequence[Box]) -> None:
@@ -215,10 +234,13 @@ def _spread(row: Sequence[Box]) -> None:
         box.x += wanted - middle
 
 
-def _edge(a: Box, b: Box) -> str:
-    x1, y1, x2, y2 = a.x + a.width / 2, a.y + a.height, b.x + b.width / 2, b.y
-    bend = max(12.0, (y2 - y1) / 2)
-    path = f"M{x1:.0f},{y1:.0f} C{x1:.0f},{y1 + bend:.0f} {x2:.0f},{y2 - bend:.0f} {x2:.0f},{y2 - 5:.0f}"
+def _edge(a: Box, b: Box, through: Sequence[Box] = ()) -> str:
+    x2, y2 = b.x + b.width / 2, b.y
+    places = [(a.x + a.width / 2, a.y + a.height), *((box.x, box.y) for box in through), (x2, y2 - 5)]
+    path = f"M{places[0][0]:.0f},{places[0][1]:.0f}"
+    for (x, y), (to_x, to_y) in pairwise(places):
+        bend = max(12.0, (to_y - y) / 2)
+        path += f" C{x:.0f},{y + bend:.0f} {to_x:.0f},{to_y - bend:.0f} {to_x:.0f},{to_y:.0f}"
     tip = f"M{x2 - 4:.0f},{y2 - 7:.0f} L{x2 + 4:.0f},{y2 - 7:.0f} L{x2:.0f},{y2:.0f} Z"
     return f'<path class="g-edge" d="{path}"/><path class="g-tip" d="{tip}"/>'
 

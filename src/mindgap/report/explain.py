@@ -15,6 +15,8 @@ from mindgap.report.summary import finite, many, multiple
 EXPLAIN_SCHEMA: Final = "mindgap.explain/2"
 NEIGHBOURS: Final = 2
 """Operators shown before and after the culprit."""
+MOST_SOURCES: Final = 3
+"""Lines of source code that are named where several operators are wrong together."""
 
 WORDS: Final = {
     "integer": "wrong value", "value": "wrong value", "nonfinite": "wrong NaN or infinity", "order": "wrong order",
@@ -40,6 +42,7 @@ def explanation_facts(found: Explanation, folder: str = "") -> list[tuple[str, l
     again = _told(script.reproduces, "reproducer" in found.unfinished, _AGAIN)
     facts = [
         ("where", [_where(found), *_path(found)]),
+        ("source", source_lines(found)),
         ("layer", [found.layer.sentence] if found.layer else []),
         ("cause", [(f"{cause.kind.value}: {why}" if why else cause.kind.value) + unsure]),
         ("vanishes", [f"when {what}" for what in cause.vanishes]),
@@ -90,6 +93,14 @@ def _where(found: Explanation) -> str:
     others = len(found.culprits) - 1
     more = f"; {many(others, 'more operator')} wrong alone" if others else ""
     return f"operator {step.index} of {len(found.trace)}{where}; wrong even when fed eager's values{more}"
+
+
+def source_lines(found: Explanation) -> list[str]:
+    """The lines of the user's code that the operators at fault come from, each once."""
+    chosen = found.operators if found.is_together else found.operators[:1]
+    lines = dict.fromkeys(step.line for step in chosen if step.line)
+    more = len(lines) - MOST_SOURCES
+    return [*list(lines)[:MOST_SOURCES], *([f"and {many(more, 'more line')}"] if more > 0 else [])]
 
 
 def _path(found: Explanation) -> list[str]:

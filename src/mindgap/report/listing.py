@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping
+import linecache
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from mindgap.errors import UsageError
@@ -14,23 +17,30 @@ from mindgap.report.summary import count, many
 
 MOST_ARGUMENT: Final = 60
 """Characters of one argument; a long list is cut."""
+MOST_CODE: Final = 100
+"""Characters of a line of source code."""
 
 
 def listing(
-    program: Program, chosen: Collection[int] | None = None, marks: Mapping[int, str] | None = None
+    program: Program,
+    chosen: Collection[int] | None = None,
+    marks: Mapping[int, str] | None = None,
+    code: Callable[[str], str] = lambda line: "",
 ) -> list[str]:
-    """The lines of a program, or of a part of it; `marks` stand in front of nodes."""
-    return list(_lines(program, chosen, marks or {}))
+    """The lines of a program, or of a part of it; `marks` stand in front of nodes, `code` tells a line of source."""
+    return list(_lines(program, chosen, marks or {}, code))
 
 
-def _lines(program: Program, chosen: Collection[int] | None, marks: Mapping[int, str]) -> Iterator[str]:
+def _lines(
+    program: Program, chosen: Collection[int] | None, marks: Mapping[int, str], code: Callable[[str], str]
+) -> Iterator[str]:
     constants = f"{many(len(program.constants), 'constant')} ({count(program.parameter_count())} values)"
     yield f"{program.name}: {many(len(program.nodes), 'operator')}, {many(len(program.inputs), 'input')}, {constants}"
     used = {r for node in program.nodes if chosen is None or node.id in chosen for r in references(node)}
     for item in program.inputs:
         if chosen is None or item.id in used:
             yield f"  %{item.id:<4} input {item.name}: {item.meta}"
-    where, left = "", 0
+    origin, left = ("", ""), 0
     for node in program.nodes:
         if chosen is not None and node.id not in chosen:
             left += 1
@@ -38,14 +48,27 @@ def _lines(program: Program, chosen: Collection[int] | None, marks: Mapping[int,
         if left:
             yield f"        ... {many(left, 'operator')} ..."
             left = 0
-        if node.where != where:
-            where = node.where
-            yield f"  {where or '(top level)'}"
+        if (node.where, node.line) != origin:
+            origin = node.where, node.line
+            yield "  ".join(["", *filter(None, [node.where or "(top level)", node.line, code(node.line)])])
         yield f"{marks.get(node.id, ' ')}   {text_of(node, program)}"
     if left:
         yield f"        ... {many(left, 'operator')} ..."
     outputs = ", ".join(f"{name} = {value!r}" for name, value in program.output_leaves())
     yield f"  returns {outputs}"
+
+
+def code_at(line: str) -> str:
+    """What `nets/blocks.py:31` says, read from where the user is or imports from; empty where it cannot be found.
+
+    Only for a model whose code was just loaded: a program of somebody else may name any file.
+    """
+    path, _, number = line.rpartition(":")
+    for root in dict.fromkeys(["", *sys.path]):
+        file = Path(root, path)
+        if path.endswith(".py") and file.is_file():
+            return linecache.getline(str(file), int(number)).strip()[:MOST_CODE]
+    return ""
 
 
 def text_of(node: Node, program: Program) -> str:

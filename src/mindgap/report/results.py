@@ -8,26 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mindgap.campaign.directory import FILE
 from mindgap.campaign.matrix import verdicts_of
 from mindgap.campaign.plan import BASELINE
 from mindgap.campaign.reader import open_ledger
+from mindgap.operators.observed import Grade
 from mindgap.records.check import CheckResult
-from mindgap.report.documents import (
-    CheckDocument,
-    OperatorCell,
-    OperatorsDocument,
-    as_document,
-    number,
-    read_checks,
-    read_document,
-)
+from mindgap.report.documents import NOT_EXERCISED, CheckDocument, OperatorCell, as_document, read_checks
 from mindgap.report.summary import check_document
+from mindgap.report.sweeps import is_campaign, is_sweep, operators_of
 
+_GRADES: Final = frozenset(g.value for g in Grade if not g.is_supported and g is not Grade.NOT_EXERCISED)
 BAD: Final = frozenset({"diverges", "unstable", "failed", "differs", "unsupported", "rejected", "error", "crash",
-                        "timeout", "oom"})  # fmt: skip
-QUIET: Final = frozenset({"agrees", "rounding", "works", "ok"})
-NOT_EXERCISED: Final = "not exercised"
+                        "timeout", "oom"}) | _GRADES  # fmt: skip
+QUIET: Final = frozenset({"agrees", "rounding", "works", "ok", Grade.AGREES.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +55,9 @@ class Results:
 
 def results_of(path: Path) -> Results:
     """What a campaign's directory or a JSON document holds."""
-    if path.is_dir() and (path / FILE).is_file():
+    if is_campaign(path) and not is_sweep(path):
         return campaign_results(path)
-    if path.is_file() and isinstance(found := read_document(path), OperatorsDocument):
+    if (found := operators_of(path)) is not None:
         return Results("operators", str(path), tuple(found.versions.items()), tuple(map(operator_result, found.cells)))
     documents = read_checks(path)
     versions = {key: value for document in documents for key, value in document.versions.items()}
@@ -100,4 +93,4 @@ def check_results(documents: Sequence[CheckDocument]) -> Iterable[Result]:
 
 def operator_result(cell: OperatorCell) -> Result:
     word = cell.observed or NOT_EXERCISED
-    return Result(f"{cell.operator} {cell.dtype}", cell.platform, word, "", number(cell.error_over_bound), cell.said)
+    return Result(f"{cell.operator} {cell.dtype}", cell.platform, word, said=cell.said)

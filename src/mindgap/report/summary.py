@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any, Final
 
 from mindgap.records.check import CheckResult, PlatformResult
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
-from mindgap.records.verdict import Blame, Conclusion, Verdict
+from mindgap.records.verdict import Blame, Conclusion, Verdict, WrongElement
 
 CHECK_SCHEMA: Final = "mindgap.check/1"
 PLATFORMS_SCHEMA: Final = "mindgap.platforms/1"
@@ -253,6 +254,7 @@ def _platform_document(item: PlatformResult) -> dict[str, Any]:
         "eager_error_over_bound": finite(verdict.eager_error_over_bound),
         "blame": verdict.blame.value if verdict.blame else None,
         **{name: getattr(verdict, name) for name in ("worst", "sentence", "rule", "group")},
+        "elements": [element_document(element) for element in verdict.elements],
         **{name: getattr(outcome, name) for name in ("stable", "note", "log_tail", "emulates")},
         "not_compared": list(outcome.not_compared),
         "stage_seconds": {stage: round(spent, 4) for stage, spent in outcome.seconds.items()},
@@ -260,6 +262,11 @@ def _platform_document(item: PlatformResult) -> dict[str, Any]:
         "version": item.probe.version,
         "device": item.probe.device,
     }
+
+
+def element_document(element: WrongElement) -> dict[str, Any]:
+    """One wrong element: where, what everybody says, and how far off."""
+    return {**asdict(element), "error_over_bound": finite(element.error_over_bound)}
 
 
 def finite(value: float | None) -> float | str | None:

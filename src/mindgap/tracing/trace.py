@@ -140,6 +140,7 @@ def _step(
         kind=own.symptom.kind.value if own.symptom and own.symptom.kind else "",
         inherits=wrong and not fault,
         problem=own.problem,
+        line=node.line,
     )
 
 

@@ -137,7 +137,7 @@ class Draft:
         """Replace the call of a node; its users are evaluated again by `settle`."""
         old = self.node(identity)
         assert old is not None
-        node = Node(identity, op, tuple(args), dict(kwargs), old.meta, old.where)
+        node = Node(identity, op, tuple(args), dict(kwargs), old.meta, old.where, old.line)
         self._nodes[identity] = node
         self._link(node, reads(old))
         self._dirty[identity] = None
@@ -330,7 +330,9 @@ class Draft:
         node = self.node(identity)
         assert node is not None
         meta = _meta(self.known(identity))
-        return node if meta == node.meta else Node(identity, node.op, node.args, node.kwargs, meta, node.where)
+        if meta == node.meta:
+            return node
+        return Node(identity, node.op, node.args, node.kwargs, meta, node.where, node.line)
 
     def _guard(self, found: Result) -> None:
         if not self.allow_poison and isinstance(found, Value) and found.range.poison >= MOSTLY:

@@ -409,7 +409,7 @@ def _part(given: Places, chosen: set[int], rng: Random, asked: Wish) -> tuple[Pr
         inputs.append(Input(identity, f"v{identity}", meta))
         example.append(value)
     outputs = tuple(Ref(node.id) for node in nodes if isinstance(node.meta, TensorMeta))
-    bare = tuple(replace(node, where="") for node in nodes)
+    bare = tuple(replace(node, where="", line="") for node in nodes)
     part = Program("fragment", tuple(inputs), tuple(constants.values()), bare, outputs, tuple(example))
     return part, tensors
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from mindgap.records.tensors import DTYPE_NAMES
-from mindgap.records.verdict import Blame, Conclusion, Kind
+from mindgap.records.verdict import Blame, Conclusion, Kind, WrongElement
 from mindgap.verdicts.comparison import Comparison
 from mindgap.verdicts.elements import (
     CHUNK,
@@ -107,6 +107,10 @@ class _Worst:
         self.eager_ratio = float(others[best])
 
 
+MOST_ELEMENTS: Final = 8
+"""Wrong elements that are shown: enough to see a pattern."""
+
+
 @dataclass(frozen=True)
 class _Batch:
     """Elements of one chunk that are not the same bits."""
@@ -149,6 +153,8 @@ class _Tally:
     bad: float = 0.0
     bad_eager: float = 0.0
     """Of the elements beyond rounding."""
+    elements: list[tuple[float, int, tuple[object, object, object]]] = field(default_factory=list)
+    """The worst of them: error, index, and the values of the candidate, eager and the reference."""
     nonfinite: bool = False
     prints: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=6))
 
@@ -235,6 +241,7 @@ class _Tally:
         self.bad = max(self.bad, _top(errors[bad]))
         self.bad_eager = max(self.bad_eager, _top(others[bad]))
         self.worst_bad.see(errors[bad], others[bad], expected.at(bad), chosen)
+        self._keep_worst(chosen, torch.maximum(errors, others)[bad], expected.at(bad).reference)
         if chosen.candidate.is_floating_point():
             finite = chosen.candidate.isfinite() & chosen.eager.isfinite()
             self.nonfinite = self.nonfinite or not bool(finite.all())
@@ -244,6 +251,14 @@ class _Tally:
             coarse = chosen.candidate
         self.prints.update(chosen.indices.numpy().tobytes())
         self.prints.update(coarse.contiguous().view(torch.uint8).numpy().tobytes())
+
+    def _keep_worst(self, batch: _Batch, ratios: torch.Tensor, right: torch.Tensor | None) -> None:
+        for at in ratios.sort(descending=True, stable=True).indices[:MOST_ELEMENTS].tolist():
+            reference = right[at].item() if right is not None else None
+            values = (batch.candidate[at].item(), batch.eager[at].item(), reference)
+            self.elements.append((float(ratios[at]), int(batch.indices[at]), values))
+        self.elements.sort(key=lambda element: -element[0])  # stable: of equals the first
+        del self.elements[MOST_ELEMENTS:]
 
     @property
     def _wrong(self) -> int:
@@ -321,7 +336,7 @@ class _Tally:
         wrong = self._wrong
         worst = self.worst_bad if wrong else self.worst_rounded
         has_index = worst.ratio >= 0
-        shown = [_show(value) if has_index else "" for value in worst.values]
+        shown = _shown(worst.values) if has_index else ("", "", "")
         return Comparison(
             output=self.name,
             conclusion=conclusion,
@@ -341,7 +356,13 @@ class _Tally:
             rule=rule,
             why=why,
             fingerprint=f"{self.name} {self.prints.hexdigest()}" if wrong else "",
+            elements=tuple(self._elements()),
         )
+
+    def _elements(self) -> Iterator[WrongElement]:
+        for ratio, flat, values in self.elements:
+            place = ", ".join(map(str, self._index(flat)))
+            yield WrongElement(f"{self.name}[{place}]" if place else self.name, *_shown(values), ratio)
 
     def _kind(self, wrong: int) -> Kind:
         if not real_view(self.eager).is_floating_point():
@@ -386,5 +407,12 @@ def _top(values: torch.Tensor) -> float:
     return float(values.max()) if len(values) else 0.0
 
 
-def _show(value: object) -> str:
-    return "" if value is None else f"{value:.7g}" if isinstance(value, float) else str(value)
+def _shown(values: tuple[object, object, object]) -> tuple[str, str, str]:
+    """The values of candidate, eager and reference, with as many digits as it takes to tell the first two apart."""
+    candidate, eager, reference = values
+    digits = next((n for n in (7, 10) if _show(candidate, n) != _show(eager, n)), 17)
+    return _show(candidate, digits), _show(eager, digits), _show(reference, digits)
+
+
+def _show(value: object, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}g}" if isinstance(value, float) else str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mindgap.records.verdict import Blame, Conclusion, Kind
+from mindgap.records.verdict import Blame, Conclusion, Kind, WrongElement
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class Comparison:
     """What keeps it from being judged, or what else a reader should know."""
     fingerprint: str = ""
     """The same for platforms that are wrong in the same way."""
+    elements: tuple[WrongElement, ...] = ()
+    """The worst of those beyond rounding, the worst first."""
 
     @property
     def location(self) -> str:

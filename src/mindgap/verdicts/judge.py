@@ -87,6 +87,7 @@ def _judge_one(
         eager_error_over_bound=_largest(c.eager_ratio for c in alike),
         worst=found.location if found.conclusion is not Conclusion.AGREES else None,
         rule=found.rule if conclusion is Conclusion.HAZARD else None,
+        elements=found.elements if conclusion is Conclusion.DIVERGES else (),
     )
     wrong = sorted(c.fingerprint for c in comparisons if c.conclusion is Conclusion.DIVERGES)
     return verdict, " ".join(wrong)

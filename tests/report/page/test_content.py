@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mindgap.campaign.matrix import Cell
 from mindgap.campaign.reader import PlatformCounts
-from mindgap.records.verdict import Conclusion
+from mindgap.errors import CorruptFile
+from mindgap.records.verdict import Conclusion, WrongElement
 from mindgap.report.comparison import compare
+from mindgap.report.page.matrix import consistency
 from mindgap.report.page.of_campaign import conclusion_of, mood_of
 from mindgap.report.page.of_results import comparison_content, content_of
 from mindgap.report.page.render import overview, page
@@ -30,6 +34,13 @@ def test_a_campaign_is_concluded_in_one_sentence() -> None:
     both = replace(campaign(), fragments=9, fragment_platforms=small)
     assert "openvino: 1 of 54 programs differs by more than rounding and 1 does not run" in conclusion_of(both)
     assert mood_of(campaign()) == "diverges" and mood_of(replace(campaign(), findings=())) == "unjudged"
+
+
+def test_a_column_that_is_missing_or_partial_says_so() -> None:
+    cells = [Cell("bert", "00", "variant", "openvino", {"agrees": 2}, None)]
+    found = consistency(cells, [], (), {"variant": {"openvino": (2, 9), "tvm": (0, 9)}})
+    assert found["platforms"] == ["openvino", "tvm"] and found["views"]["variant"]["rows"][0][1][1] is None
+    assert found["ran"] == {"variant": {"openvino": [2, 9], "tvm": [0, 9]}}
 
 
 def write(path: Path, document: object) -> Path:
@@ -56,32 +67,58 @@ def test_a_check_is_a_page_with_a_row_per_platform(tmp_path: Path) -> None:
 
 
 OPERATORS = {
-    "schema": "mindgap.operators/1", "created": "2026-11-17", "versions": {"torch": "2"}, "platforms": ["eager", "x<y"],
-    "cells": [
-        {"operator": "aten.amax.default", "dtype": "float16", "platform": "eager", "declared": "yes",
-         "observed": "agrees"},
-        {"operator": "aten.amax.default", "dtype": "float16", "platform": "x<y", "declared": "yes"},
-        {"operator": "aten.sort.default", "dtype": "int8", "platform": "x<y", "observed": "diverges",
-         "error_over_bound": "inf", "said": "<b>"},
-    ],
+    "schema": "mindgap.ops/1", "made": "2026-11-17T12:00:00Z", "versions": {"torch": "2"},
+    "declared": [{"platform": "x<y", "operators": {"aten.amax.default": "kernel", "aten.never.default": "missing"}}],
+    "observed": {"cells": [
+        {"operator": "aten.amax.default", "dtype": "float16", "platform": "eager", "grade": "agrees bitwise"},
+        {"operator": "aten.sort.default", "dtype": "int8", "platform": "x<y", "grade": "wrong", "message": "<b>"},
+    ]},
 }  # fmt: skip
 
 
 def test_what_was_not_exercised_does_not_look_like_what_works(tmp_path: Path) -> None:
     content = content_of(write(tmp_path / "ops.json", OPERATORS))
-    assert content.sections["operators"]["rows"][0] == [
-        "aten.amax.default", "float16", ["yes", "agrees", ""], ["yes", None, ""],
-    ]  # fmt: skip
-    assert content.sections["operators"]["rows"][1][2] is None, "nobody asked eager"
-    assert content.not_decided == ["x<y: 1 of 2 not exercised; that says nothing about them"]
+    assert content.sections["operators"]["rows"] == [
+        ["aten.amax.default", "float16", [None, "agrees bitwise", ""], ["kernel", None, ""]],
+        ["aten.sort.default", "int8", [None, None, ""], [None, "wrong", "<b>"]],
+    ]
+    assert content.not_decided == [
+        f"{name}: 1 of 2 not exercised; that says nothing about them" for name in ("eager", "x<y")
+    ]
+    assert content.conclusion == "eager: all 1 work; x<y: 1 of 1 fail or are wrong."
     assert content.mood == "diverges" and "x&lt;y" in overview(content) and "x<y" not in overview(content)
+    assert content.first[0].to == "#/operators?q=p%3Ax%3Cy%20op%3Aaten.sort.default"
+
+
+def test_what_is_only_declared_is_no_result(tmp_path: Path) -> None:
+    content = content_of(write(tmp_path / "ops.json", {**OPERATORS, "observed": None}))
+    assert content.mood == "unjudged" and content.conclusion.startswith("Nothing ran") and not content.figures
+    assert [row[:2] for row in content.sections["operators"]["rows"]] == [
+        ["aten.amax.default", "any"], ["aten.never.default", "any"],
+    ]  # fmt: skip
+
+
+def test_a_grade_that_nobody_gives_is_refused(tmp_path: Path) -> None:
+    cell = {"operator": "o", "dtype": "d", "platform": "p", "grade": "splendid"}
+    with pytest.raises(CorruptFile):
+        content_of(write(tmp_path / "ops.json", {**OPERATORS, "observed": {"cells": [cell]}}))
+
+
+def test_the_worst_elements_of_a_check_are_on_its_page(tmp_path: Path) -> None:
+    wrong = WrongElement("y[3]", "-3", "-4", "-4", math.inf)
+    result = check(openvino=Conclusion.DIVERGES)
+    item = result.platforms["openvino"]
+    verdict = replace(item.verdict, elements=(wrong,))
+    result = replace(result, platforms={"openvino": replace(item, verdict=verdict)})
+    content = content_of(write(tmp_path / "check.json", check_document([result])))
+    assert content.details[0]["elements"] == [["y[3]", "-3", "-4", "-4", math.inf]]
 
 
 def test_a_comparison_is_a_page(tmp_path: Path) -> None:
     pytest.importorskip("altair")
-    cells = [dict(cell) for cell in OPERATORS["cells"]]  # type: ignore[union-attr,call-overload]
-    cells[0]["observed"] = "unsupported"
-    new = write(tmp_path / "new.json", {**OPERATORS, "cells": cells, "versions": {"torch": "3"}})
+    cells = [dict(cell) for cell in OPERATORS["observed"]["cells"]]  # type: ignore[index,call-overload]
+    cells[0]["grade"] = "unsupported"
+    new = write(tmp_path / "new.json", {**OPERATORS, "observed": {"cells": cells}, "versions": {"torch": "3"}})
     content = comparison_content(compare(results_of(write(tmp_path / "old.json", OPERATORS)), results_of(new)))
     assert content.mood == "diverges" and content.sections["changes"]["rows"][0][:3] == [
         "appeared", "aten.amax.default float16", "eager",

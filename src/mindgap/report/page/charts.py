@@ -25,6 +25,8 @@ TONES: Final = {
     "not run": "open",
     "waiting": "open", "failed": "none", "unsupported": "none", "rejected": "shared", "error": "bad", "crash": "grave",
     "timeout": "shaky", "oom": "warn", "did not run": "none",
+    "agrees bitwise": "good", "wrong": "bad", "accepts invalid input": "shaky", "rejects valid input": "shared",
+    "hang": "grave", "out of memory": "grave", "compile error": "shaky", "not convertible": "none",
 }  # fmt: skip
 """The colour of every word."""
 ROW, WIDTH, LABELLED = 30, 560, 0.045
@@ -102,7 +104,12 @@ def trace_spec() -> dict[str, Any]:
     """Own and inherited error along the data flow; the page puts in the `steps` of a finding."""
     alt = _altair()
     steps = alt.Chart(alt.NamedData(name="steps"))
-    x = alt.X("index:Q", title="operator, in the order of execution", axis=alt.Axis(tickMinStep=1, grid=False))
+    x = alt.X(
+        "index:Q",
+        title="operator, in the order of execution",
+        scale=alt.Scale(zero=False, nice=False, padding=12),
+        axis=alt.Axis(tickMinStep=1, tickCount=12, grid=False, format="d"),
+    )
     y = alt.Y("error:Q", title="error / rounding", scale=alt.Scale(type="log", clamp=True), axis=alt.Axis(tickCount=6))
     colour = alt.Color(
         "what:N",

@@ -13,6 +13,8 @@ GLYPHS: Final = {
     "unstable": "↯", "hazard": "△", "unjudged": "?", "not judged": "?", "failed": "⊘", "did not run": "⊘",
     "unsupported": "⊘", "rejected": "⊘", "error": "!", "crash": "‼", "timeout": "◷", "oom": "▣", "waiting": "…",
     "works": "✓", "not exercised": "·", "not run": "·",
+    "agrees bitwise": "✓", "wrong": "✗", "accepts invalid input": "✗", "rejects valid input": "⊘", "hang": "◷",
+    "out of memory": "▣", "compile error": "!", "not convertible": "⊘",
     "appeared": "✗", "fixed": "✓", "changed": "△",
 }  # fmt: skip
 """A sign for every word, so that no colour has to be told from another."""

@@ -39,7 +39,7 @@ function multiple(value) {
   const found = number(value);
   if (found === null) return "";
   if (!Number.isFinite(found)) return "not rounding";
-  return (found < 1000 ? String(Number(found.toPrecision(2))) : found.toExponential(1).replace("e+", "e")) + "x";
+  return (found < 1000 ? String(Number(found.toPrecision(2))) : found.toExponential(1).replace(/e\+(\d)$/, "e+0$1")) + "x";
 }
 
 const many = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;

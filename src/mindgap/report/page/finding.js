@@ -1,5 +1,7 @@
 // The page of one finding, and charts.
 
+const MONO = new Set(["source", "signature"]);
+
 async function findingSection(about, id) {
   const at = about.ids.indexOf(id);
   if (at < 0) return [h("h1", {}, "No such finding"), h("p", {}, `There is no page for ${id}. `, h("a", { href: "#/findings" }, "All findings"))];
@@ -11,13 +13,15 @@ async function findingSection(about, id) {
     h("p", { class: "kind" }, found.id, " ", status(word, about), found.known ? h("span", { class: "known" }, ` known as ${found.known}`) : ""),
     h("h1", {}, found.head),
     h("p", { class: "sentence" }, found.sentence),
-    h("dl", { class: "facts" }, found.facts.map(([label, lines]) => h("div", {}, h("dt", {}, label), h("dd", { class: lines.length > 1 && label === "where" ? "mono" : null }, lines.map((line) => h("div", {}, line)))))),
+    h("dl", { class: "facts" }, found.facts.map(([label, lines]) => h("div", {}, h("dt", {}, label), h("dd", { class: label === "where" && lines.length > 1 ? "mono lines" : MONO.has(label) ? "mono" : null }, lines.map((line) => h("div", {}, line)))))),
   ];
+  if (found.elements && found.elements.length) parts.push(elementsTable(found));
   if (found.trace && found.trace.filter((step) => number(step[4]) !== null || number(step[5]) !== null).length > 1) parts.push(traceFigure(found));
   if (found.svg) {
-    parts.push(h("h2", {}, "Around the operator"),
-      h("p", { class: "quiet" }, `${found.slice.length} of ${many(found.nodes, "operator")}; dashed ends lead to the rest.`),
-      h("div", { class: "scroll picture" }, picture(found.svg)),
+    const whole = found.slice.length === found.nodes;
+    parts.push(h("h2", {}, whole ? "The program" : "Around the operator"),
+      h("p", { class: "quiet" }, whole ? `All ${many(found.nodes, "operator")}.` : `${found.slice.length} of ${many(found.nodes, "operator")}; dashed ends lead to the rest.`),
+      centred(h("div", { class: "scroll picture" }, picture(found.svg))),
       h("details", {}, h("summary", {}, "As text"), h("pre", {}, found.slice.join("\n"))));
   }
   const list = (title, items) => (items && items.length ? parts.push(h("h2", {}, title), h("ul", { class: "plain" }, items.map((item) => h("li", {}, item)))) : 0);
@@ -37,6 +41,15 @@ async function findingSection(about, id) {
   return parts;
 }
 
+function elementsTable(found) {
+  const titles = ["element", found.platform || "platform", "eager", "float64", "error / rounding"];
+  return h("div", {}, h("h2", {}, "Worst elements"), h("div", { class: "scroll" }, h("table", { class: "values" },
+    h("caption", {}, found.elements_of ? `Of ${found.elements_of}, the worst first` : "The worst first"),
+    h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))),
+    h("tbody", {}, found.elements.map(([place, ...values]) => h("tr", {}, h("th", { scope: "row", class: "mono" }, place),
+      values.map((value, n) => h("td", { class: "mono" }, n === 3 ? multiple(value) : String(value ?? "")))))))));
+}
+
 function evidenceTable(found) {
   const titles = ["program", "name", "kind", "operators", "platform", "error / rounding", "in words"];
   const more = found.evidence_total > found.evidence.length ? `, the first ${found.evidence.length} of ${found.evidence_total}` : "";
@@ -45,6 +58,17 @@ function evidenceTable(found) {
     h("tbody", {}, found.evidence.map((row) => h("tr", {}, row.map((value, n) => h("td", {},
       n === 0 ? h("a", { href: addressOf("runs", { q: `id:${value}` }) }, `#${value}`)
         : n === 5 ? multiple(value) : n === 6 ? h("span", { class: "clip", title: value }, String(value ?? "")) : String(value ?? ""))))))));
+}
+
+// Where a drawing is wider than the screen, the operator at fault is what is seen first.
+function centred(holder) {
+  requestAnimationFrame(() => {
+    const box = holder.querySelector(".g-culprit");
+    if (!box) return;
+    const [at, around] = [box.getBoundingClientRect(), holder.getBoundingClientRect()];
+    holder.scrollLeft += at.left + at.width / 2 - around.left - around.width / 2;
+  });
+  return holder;
 }
 
 // A drawing was made and escaped by mindgap; only shapes and text of it are taken over.
@@ -67,8 +91,8 @@ const CEILING = 1e12;
 
 function traceFigure(found) {
   const steps = [];
-  for (const [index, op, where, dtype, own, total, fault] of found.trace) {
-    const named = `${index}. ${op} ${dtype}${where ? " in " + where : ""}`;
+  for (const [index, op, where, dtype, own, total, fault, , line] of found.trace) {
+    const named = `${index}. ${op} ${dtype}${where ? " in " + where : ""}${line ? ", " + line : ""}`;
     const add = (value, what) => {
       const size = number(value);
       if (size === null || Number.isNaN(size)) return;
@@ -86,8 +110,8 @@ function traceFigure(found) {
   return h("figure", { class: "figure" }, h("h2", {}, "Where the error comes from"),
     h("p", { class: "quiet" }, `${part}Error in multiples of rounding, log scale; above the dashed line at 1 is more than rounding. A diamond is wrong alone.`), holder,
     h("details", {}, h("summary", {}, "Numbers"), h("div", { class: "scroll" }, h("table", {}, h("caption", {}, "Operators with an error of more than rounding"),
-      h("thead", {}, h("tr", {}, ["", "operator", "module", "its own", "of the whole so far"].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, rows.map(([index, op, where, , own, total]) => h("tr", {}, h("td", { class: "num" }, String(index)), h("td", {}, op), h("td", {}, where), h("td", {}, multiple(own)), h("td", {}, multiple(total)))))))));
+      h("thead", {}, h("tr", {}, ["", "operator", "module", "source", "its own", "of the whole so far"].map((title) => h("th", { scope: "col" }, title)))),
+      h("tbody", {}, rows.map(([index, op, where, , own, total, , , line]) => h("tr", {}, h("td", { class: "num" }, String(index)), h("td", {}, op), h("td", {}, where), h("td", {}, line || ""), h("td", {}, multiple(own)), h("td", {}, multiple(total)))))))));
 }
 
 function traceText(found) {

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from mindgap.campaign.ledger import read_program
 from mindgap.campaign.reader import FOLDER, Campaign, explanations_of
 from mindgap.errors import MindgapError
 from mindgap.program.codec import decode
-from mindgap.program.graph import Program
-from mindgap.reading.files import read_file
+from mindgap.program.graph import Node, Program
+from mindgap.reading.files import read_file, refusing
 from mindgap.records.explanation import Explanation, TracedOperator
 from mindgap.records.finding import Evidence, Finding
 from mindgap.report.campaign import cause_of, operator_of, wrong
 from mindgap.report.drawing import around, draw
-from mindgap.report.explain import explanation_facts, explanation_headline
+from mindgap.report.explain import WORDS, explanation_facts, explanation_headline
 from mindgap.report.listing import text_of
 from mindgap.report.page.content import MOST_DETAILS
 from mindgap.report.summary import multiple
@@ -37,6 +39,13 @@ def page_id(finding: Finding, number: int) -> str:
     return finding.id or f"new-{number + 1}"
 
 
+def head_of(finding: Finding) -> str:
+    """Who is wrong, at which operator; what is wrong where the operator is not known."""
+    named = finding.operator or (finding.explanation.operator if finding.explanation is not None else "")
+    known, what = operator_of(finding), WORDS.get(finding.kind, finding.kind)
+    return f"{wrong(finding)}: {named or (f'{what}, operator {known}' if known else f'{what} at {finding.stage}')}"
+
+
 def story(finding: Finding) -> str:
     """A finding in one sentence."""
     if finding.category == "failure":
@@ -49,35 +58,59 @@ def details_of(data: sqlite3.Connection, directory: Path, campaign: Campaign) ->
     explained = explanations_of(data)
     for number, finding in enumerate(campaign.findings[:MOST_DETAILS]):
         shown = next((item for item in finding.evidence if (item.program, item.platform) in explained), finding.witness)
+        program = _program(data, shown.program)
+        culprits = _culprits(program, finding) if program is not None else []
         yield {
             "id": page_id(finding, number),
-            "head": f"{wrong(finding)}: {operator_of(finding) or finding.kind}",
+            "head": head_of(finding),
             "category": finding.category,
             "kind": finding.kind,
             "known": finding.known,
             "sentence": story(finding),
-            "facts": _facts(finding),
+            "facts": _facts(finding, culprits, _changes(data, shown.program)),
             "evidence": [_evidence(item) for item in finding.evidence[:MOST_EVIDENCE]],
             "evidence_total": len(finding.evidence),
             **(_explained(finding.explanation) if finding.explanation is not None else {}),
-            **_graph(data, shown, finding),
+            **(_graph(program, culprits, finding.explanation) if program is not None else {}),
             **_files(directory, finding),
         }
 
 
-def _facts(finding: Finding) -> list[tuple[str, list[str]]]:
+def _changes(data: sqlite3.Connection, program: int) -> list[str]:
+    """What a variant changed in its model, step by step."""
+    query = (
+        "SELECT b.name, p.steps FROM programs p JOIN bases b ON b.id = p.base WHERE p.id = ? AND p.steps IS NOT NULL"
+    )
+    row = data.execute(query, (program,)).fetchone()
+    with refusing("the steps of a program cannot be read", f"program {program}"):
+        steps = msgspec.json.decode(row[1], type=list[str]) if row is not None else []
+    return [f"{row[0]}: {steps[0]}", *steps[1:]] if steps else []
+
+
+def _culprits(program: Program, finding: Finding) -> list[Node]:
+    """The operators at fault in a program: those of the explanation, or the first that has the name of the finding."""
+    blamed = finding.explanation.culprits if finding.explanation is not None else ()
+    nodes = {node.id: node for node in program.nodes}
+    found = [nodes[number] for number in blamed if number in nodes]
+    names = finding.operator.split(" + ") if finding.operator else []
+    named = [node for node in program.nodes if node.op in names or node.op.rpartition(".")[0] in names]
+    return found or named[:1]
+
+
+def _facts(finding: Finding, culprits: Sequence[Node], changes: list[str]) -> list[tuple[str, list[str]]]:
     facts = [
         ("platforms", [", ".join(finding.platforms)]),
         ("what differs", [finding.kind]),
         ("error / rounding", [multiple(finding.error_over_bound)] if finding.error_over_bound else []),
-        ("stage", [finding.stage]),
+        ("stage", [finding.stage] if finding.category == "failure" else []),
         ("message", [finding.message] if finding.message else []),
+        ("derived by", changes),
         ("signature", [finding.signature]),
     ]
-    if finding.explanation is not None:
-        steps = finding.explanation.operators[:3]
-        modules = [f"{step.op} in {step.where}" for step in steps if step.where]
-        facts[4:4] = [*explanation_facts(finding.explanation), *([("module", modules)] if modules else [])]
+    modules = [f"{node.op} in {node.where}" for node in culprits[:3] if node.where]
+    lines = dict.fromkeys(node.line for node in culprits[:3] if node.line)
+    told = explanation_facts(finding.explanation) if finding.explanation is not None else [("source", list(lines))]
+    facts[4:4] = [*told, ("module", modules)]
     return [(label, said) for label, said in facts if said]
 
 
@@ -90,6 +123,12 @@ def _explained(found: Explanation) -> dict[str, Any]:
     cause, layer = found.cause, found.layer
     return {
         "headline": explanation_headline(found),
+        "platform": found.platform,
+        "elements": [
+            [item.place, item.candidate, item.eager, item.float64, item.error_over_bound]
+            for item in found.verdict.elements or found.proof.verdict.elements
+        ],
+        "elements_of": "the whole program" if found.verdict.elements else "the smallest program that shows it",
         "trace": [_step(step) for step in _window(found)],
         "trace_total": len(found.trace),
         "experiments": list(cause.evidence),
@@ -111,26 +150,19 @@ def _window(found: Explanation) -> tuple[TracedOperator, ...]:
 
 
 def _step(step: TracedOperator) -> list[Any]:
-    return [step.index, step.op, step.where, step.dtype, step.own, step.total, int(step.at_fault), int(step.inherits)]
+    return [step.index, step.op, step.where, step.dtype, step.own, step.total, int(step.at_fault), int(step.inherits),
+            step.line]  # fmt: skip
 
 
-def _graph(data: sqlite3.Connection, item: Evidence, finding: Finding) -> dict[str, Any]:
-    """The drawing of the culprit with its neighbours, and the same as text."""
-    program = _program(data, item.program)
-    if program is None:
-        return {}
-    found = finding.explanation
-    known = {node.id for node in program.nodes}
-    culprits = [node for node in found.culprits if node in known] if found is not None else []
-    if not culprits:
-        names = finding.operator.split(" + ") if finding.operator else []
-        culprits = [node.id for node in program.nodes if node.op in names][:1]
+def _graph(program: Program, culprits: Sequence[Node], found: Explanation | None) -> dict[str, Any]:
+    """The drawing of the culprits with their neighbours, and the same as text."""
     if not culprits and len(program.nodes) > MOST_SLICE:
         return {}
     remarks = {step.node: _remark(step) for step in found.trace} if found is not None else {}
-    chosen = around(program, culprits, MOST_SLICE)
+    blamed = [node.id for node in culprits]
+    chosen = around(program, blamed, MOST_SLICE)
     lines = [text_of(node, program) for node in program.nodes if node.id in chosen]
-    return {"svg": draw(program, chosen, culprits, remarks), "slice": lines, "nodes": len(program.nodes)}
+    return {"svg": draw(program, chosen, blamed, remarks), "slice": lines, "nodes": len(program.nodes)}
 
 
 def _remark(step: TracedOperator) -> str:

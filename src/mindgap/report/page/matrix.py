@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from mindgap.campaign.matrix import Cell, Pair
@@ -14,14 +15,19 @@ _GRAVITY: Final = ("diverges", "unstable", "failed", "hazard", "unjudged", "roun
 
 
 def consistency(
-    cells: Sequence[Cell], pairs: Sequence[Pair], known: Collection[tuple[str, str]] = ()
+    cells: Sequence[Cell],
+    pairs: Sequence[Pair],
+    known: Collection[tuple[str, str]] = (),
+    ran: Mapping[str, Mapping[str, tuple[int, int]]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Rows of models and columns of platforms, for whole variants and for fragments.
 
     A cell is `[word, worst error over rounding, counts by verdict, is it known]`; `pairs` hold, for every two
-    platforms, how their outputs compare model by model.
+    platforms, how their outputs compare model by model. `ran` says, by kind and platform, how many programs ran of
+    those that are due: a platform that is missing is a column all the same, and a column that is not complete says so.
     """
-    platforms = list(dict.fromkeys(cell.platform for cell in sorted(cells, key=lambda cell: cell.platform)))
+    missing = [name for names in ran.values() for name in names]
+    platforms = sorted({*(cell.platform for cell in cells), *missing})
     kinds = [kind for kind in ("variant", "fragment") if any(cell.kind == kind for cell in cells)]
     views = {kind: _view([cell for cell in cells if cell.kind == kind], platforms, known) for kind in kinds}
     beside: dict[str, dict[str, dict[str, dict[str, int]]]] = {kind: {} for kind in kinds}
@@ -30,7 +36,8 @@ def consistency(
         if pair.model in shown:
             counts = beside[pair.kind].setdefault(f"{pair.first}\n{pair.second}", {}).setdefault(pair.model, {})
             counts[pair.how] = counts.get(pair.how, 0) + pair.count
-    return {"platforms": platforms, "kinds": kinds, "views": views, "pairs": beside}
+    counted = {kind: {name: list(count) for name, count in ran.get(kind, {}).items()} for kind in kinds}
+    return {"platforms": platforms, "kinds": kinds, "views": views, "pairs": beside, "ran": counted}
 
 
 def _view(cells: Sequence[Cell], platforms: Sequence[str], known: Collection[tuple[str, str]]) -> dict[str, Any]:

@@ -15,10 +15,9 @@ from mindgap.campaign.reader import Campaign, PlatformCounts, open_ledger, read
 from mindgap.records.finding import Finding
 from mindgap.records.outcome import Status
 from mindgap.records.verdict import Conclusion
-from mindgap.report.campaign import cause_of, headline, operator_of, split, undecided, wrong
-from mindgap.report.explain import WORDS
+from mindgap.report.campaign import cause_of, headline, operator_of, split, undecided
 from mindgap.report.page.content import MOST_FINDINGS, MOST_RUNS, Bar, Content, Entry, Figure, Link, Table, term, to
-from mindgap.report.page.findings import details_of, page_id, story
+from mindgap.report.page.findings import details_of, head_of, page_id, story
 from mindgap.report.page.matrix import consistency
 from mindgap.report.page.method import method_of_campaign
 from mindgap.report.summary import many
@@ -29,7 +28,7 @@ PAIRED: Final = (SAME, ROUNDING, FAULT, OPEN, DIFFERS)
 MOST_FIRST: Final = 6
 """Entries of the list of what to fix first."""
 FINDING_COLUMNS: Final = (
-    "id", "category", "platform", "operator", "what differs", "models", "in words", "error / rounding", "cause",
+    "id", "category", "platform", "operator", "what differs", "models", "error / rounding", "cause", "in words",
     "variants", "fragments", "known",
 )  # fmt: skip
 
@@ -47,7 +46,7 @@ def campaign_content(directory: Path, known: Sequence[Known] = ()) -> Content:
         "runs": {"titles": RUN_COLUMNS, "rows": rows, "total": total, "caption": "What every platform did"},
     }
     if cells:
-        sections["consistency"] = consistency(cells, pairs, _known_cells(campaign))
+        sections["consistency"] = consistency(cells, pairs, _known_cells(campaign), _ran(campaign))
     return Content(
         title=headline(campaign),
         subject="campaign",
@@ -236,22 +235,15 @@ def _first(campaign: Campaign) -> list[Entry]:
     entries = []
     for finding in ranked[:MOST_FIRST]:
         kinds = [(finding.bases, "model"), (finding.variants, "variant"), (finding.fragments, "fragment")]
-        what = finding.operator or (finding.explanation.operator if finding.explanation else "") or _nameless(finding)
         entries.append(
             Entry(
-                f"{wrong(finding)}: {what}",
+                head_of(finding),
                 cause_of(finding) or story(finding),
                 f"#/finding/{page_id(finding, number[id(finding)])}",
                 ", ".join(many(count, word) for count, word in kinds if count),
             )
         )
     return entries
-
-
-def _nameless(finding: Finding) -> str:
-    known = operator_of(finding)
-    what = WORDS.get(finding.kind, finding.kind)
-    return f"{what}, operator {known}" if known else f"{what} at {finding.stage}"
 
 
 def _reach(finding: Finding) -> tuple[int, int]:
@@ -267,9 +259,9 @@ def _findings(campaign: Campaign) -> dict[str, Any]:
             operator_of(finding),
             finding.kind,
             finding.bases,
-            story(finding),
             finding.error_over_bound,
             cause_word(finding),
+            story(finding),
             finding.variants,
             finding.fragments,
             finding.known,
@@ -280,6 +272,15 @@ def _findings(campaign: Campaign) -> dict[str, Any]:
         "titles": FINDING_COLUMNS, "rows": rows, "total": len(campaign.findings),
         "caption": "Findings, one per root cause",
     }  # fmt: skip
+
+
+def _ran(campaign: Campaign) -> dict[str, dict[str, tuple[int, int]]]:
+    """By kind of program and platform: how many ran, of how many that are due."""
+    kinds = {"variant": campaign.platforms, "fragment": campaign.fragment_platforms}
+    return {
+        kind: {_label(item, campaign): (item.done, item.due) for item in items if item.name != BASELINE}
+        for kind, items in kinds.items()
+    }
 
 
 def _known_cells(campaign: Campaign) -> set[tuple[str, str]]:

@@ -7,24 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mindgap.campaign.directory import FILE
 from mindgap.campaign.known import Known
 from mindgap.campaign.matrix import Cell
 from mindgap.report.comparison import KINDS, Change, Comparison, summary_rows
-from mindgap.report.documents import CheckDocument, CheckRun, OperatorsDocument, PlatformRow, read_checks, read_document
+from mindgap.report.documents import CheckDocument, CheckRun, PlatformRow, read_checks
+from mindgap.report.documents import number as as_number
 from mindgap.report.page.content import MOST_RUNS, Bar, Content, Entry, Figure, Link, Table, term, to
 from mindgap.report.page.matrix import consistency
 from mindgap.report.page.method import method_of_results
 from mindgap.report.page.of_campaign import JUDGED, STATUSES, campaign_content
-from mindgap.report.results import BAD, NOT_EXERCISED, operator_result
+from mindgap.report.page.of_operators import operators_content
+from mindgap.report.results import BAD
 from mindgap.report.summary import many, multiple
+from mindgap.report.sweeps import is_campaign, is_sweep, operators_of
 
 FINDING_COLUMNS: Final = (
     "id", "category", "platform", "model", "what differs", "in words", "error / rounding", "blame", "known",
 )  # fmt: skip
 RUN_COLUMNS: Final = (
-    "model", "dtype", "platform", "status", "stage", "verdict", "what differs", "blame", "error / rounding", "worst",
-    "ran", "seconds", "message",
+    "model", "dtype", "platform", "status", "verdict", "what differs", "error / rounding", "message", "blame", "stage",
+    "worst", "ran", "seconds",
 )  # fmt: skip
 CHANGE_COLUMNS: Final = (
     "change", "subject", "platform", "before", "now", "before / rounding", "now / rounding", "what differs", "why",
@@ -34,9 +36,9 @@ _LOUD: Final = ("diverges", "unstable", "failed", "hazard", "unjudged")
 
 def content_of(path: Path, known: Sequence[Known] = ()) -> Content:
     """The page of whatever lies there: a campaign, checks or an operator sweep."""
-    if path.is_dir() and (path / FILE).is_file():
+    if is_campaign(path) and not is_sweep(path):
         return campaign_content(path, known)
-    if path.is_file() and isinstance(found := read_document(path), OperatorsDocument):
+    if (found := operators_of(path)) is not None:
         return operators_content(found)
     return checks_content(read_checks(path))
 
@@ -169,11 +171,11 @@ def _known(items: Sequence[Item]) -> set[tuple[str, str]]:
 def _runs(runs: Sequence[CheckRun]) -> dict[str, Any]:
     rows: list[list[Any]] = []
     for run in runs:
-        rows.append([run.model, run.dtype, "eager", run.eager.outcome, run.eager.stage, "", "", "", None, "", "",
-                     run.eager.seconds, run.eager.message])  # fmt: skip
+        rows.append([run.model, run.dtype, "eager", run.eager.outcome, "", "", None, run.eager.message, "",
+                     run.eager.stage, "", "", run.eager.seconds])  # fmt: skip
         rows += [
-            [run.model, run.dtype, name, i.outcome, i.stage, i.verdict, i.kind or "", i.blame or "", i.error,
-             i.worst or "", i.ran or "", i.seconds, i.message or i.sentence]
+            [run.model, run.dtype, name, i.outcome, i.verdict, i.kind or "", i.error, i.message or i.sentence,
+             i.blame or "", i.stage, i.worst or "", i.ran or "", i.seconds]
             for name, i in run.platforms.items()
         ]  # fmt: skip
     return {"titles": RUN_COLUMNS, "rows": rows[:MOST_RUNS], "total": len(rows), "caption": "What every platform did"}
@@ -206,46 +208,10 @@ def _details(number: int, run: CheckRun, name: str, item: PlatformRow) -> dict[s
     return {
         "id": str(number), "head": f"{name}: {item.verdict}", "category": _category(item), "kind": item.kind or "",
         "known": item.known, "sentence": item.sentence or item.message, "log": item.log_tail,
+        "platform": name,
+        "elements": [[e.place, e.candidate, e.eager, e.float64, as_number(e.error_over_bound)] for e in item.elements],
         "facts": [(label, said) for label, said in facts if said],
     }  # fmt: skip
-
-
-def operators_content(found: OperatorsDocument) -> Content:
-    """Operators by dtype and platform, declared next to observed."""
-    words = Counter((cell.platform, cell.observed or NOT_EXERCISED) for cell in found.cells)
-    order = ("agrees", "rounding", "ok", "works", NOT_EXERCISED, "hazard", "unjudged", "unstable", "diverges",
-             "differs", "unsupported", "rejected", "error", "crash", "timeout", "oom", "failed")  # fmt: skip
-    shown = tuple(word for word in order if any(words[name, word] for name in found.platforms))
-    totals = Counter(cell.platform for cell in found.cells)
-    bars = [
-        Bar(name, word, words[name, word], totals[name], "#/operators")
-        for name in found.platforms
-        for word in shown
-        if words[name, word]
-    ]
-    cells: dict[tuple[str, str], dict[str, list[Any]]] = {}
-    for cell in found.cells:
-        cells.setdefault((cell.operator, cell.dtype), {})[cell.platform] = [cell.declared, cell.observed, cell.said]
-    rows = [[*key, *(by.get(name) for name in found.platforms)] for key, by in sorted(cells.items())]
-    bad = [operator_result(cell) for cell in found.cells if cell.observed in BAD]
-    operators = len({cell.operator for cell in found.cells})
-    wrong = Counter(line.platform for line in bad)
-    told = "; ".join(f"{name}: {wrong[name]} of {totals[name]} fail or differ" for name in found.platforms)
-    return Content(
-        title=f"{many(operators, 'operator')} on {', '.join(found.platforms)}",
-        subject="operators",
-        conclusion=f"{told}.",
-        mood="diverges" if any(line.word in ("diverges", "differs") for line in bad) else "failed" if bad else "agrees",
-        strip=[*found.versions.items(), ("made", found.created)],
-        not_decided=[
-            f"{name}: {words[name, NOT_EXERCISED]} of {totals[name]} not exercised; that says nothing about them"
-            for name in found.platforms
-            if words[name, NOT_EXERCISED]
-        ],
-        figures=(Figure("operators", "What was observed", "Operators by dtype, per platform.", tuple(bars), shown),),
-        sections={"operators": {"platforms": list(found.platforms), "rows": rows}},
-        method=method_of_results(f"{many(len(found.cells), 'cell')}: operator, dtype and platform."),
-    )
 
 
 def _kind(change: Change) -> str:

@@ -42,7 +42,8 @@ async function changesSection(about) {
     ...tableSection("changes", data, {
       hint: "is:appeared p:openvino",
       show: (row, title, n) => (title === "change" ? status(row[n], about)
-        : title.endsWith("rounding") ? multiple(row[n]) : String(row[n] ?? "")),
+        : title.endsWith("rounding") ? multiple(row[n])
+          : title === "why" ? h("span", { class: "clip", title: row[n] }, String(row[n] ?? "")) : String(row[n] ?? "")),
     })];
 }
 
@@ -70,7 +71,7 @@ async function consistencySection(about) {
     h("caption", {}, reference ? `Programs whose outputs differ from ${reference}'s by more than rounding`
       : "Largest error over what rounding explains, against float64; the word is the gravest verdict"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "model"), shown.map((name) => h("th", { scope: "col" },
-      h("a", { href: addressOf("consistency", { kind, ref: name === reference ? "" : name }) }, name))))),
+      h("a", { href: addressOf("consistency", { kind, ref: name === reference ? "" : name }) }, name), partial(data.ran?.[kind]?.[name]))))),
     h("tbody", {}, rows.map(([model, cells]) => h("tr", { tabindex: "-1", "data-to": addressOf("runs", { q: `${quoted("m", model)} kind:${kind}` }) },
       h("th", { scope: "row" }, model), shown.map((name) => reference
         ? pairCell(data.pairs[kind], model, reference, name, kind, about)
@@ -86,13 +87,19 @@ async function consistencySection(about) {
     h("div", { class: "scroll" }, table)];
 }
 
+// A column that is not complete says so.
+function partial(ran) {
+  if (!ran || ran[0] >= ran[1]) return "";
+  return h("small", {}, ran[0] ? `${ran[0].toLocaleString("en")} of ${ran[1].toLocaleString("en")} ran` : "· not run");
+}
+
 function heatCell(cell, model, platform, kind, about) {
   if (!cell) return h("td", { class: "none" }, "· not run");
   const [word, worst, counts, known] = cell;
   const total = Object.values(counts).reduce((a, b) => a + b, 0);
   const told = Object.entries(counts).map(([key, count]) => `${count} ${key}`).join(", ");
   const measured = ["diverges", "unstable", "rounding", "hazard"].includes(word);
-  const level = measured ? shade(worst) : 0;
+  const level = measured && word !== "rounding" ? shade(worst) : 0; // what rounding explains needs no colour
   const value = measured ? multiple(worst) : "";
   return h("td", { class: word === "failed" ? "heat-failed" : `heat-${level}`, title: `${model} on ${platform}: ${told}` },
     h("a", { href: addressOf("runs", { q: `${quoted("m", model)} ${quoted("p", platform.split(" ")[0])} kind:${kind}` }) },
@@ -113,21 +120,35 @@ function pairCell(pairs, model, reference, platform, kind, about) {
     h("small", {}, `${counts[word]} of ${total}`));
 }
 
+// A row passes when it has the operator and the dtype, and one platform (p:) of it was observed (v:) or declared (d:) so.
+function operatorMatcher(query, titles, platforms) {
+  const wanted = terms(query);
+  const values = (key) => wanted.filter((term) => term.key === key).map((term) => term.value);
+  const rest = matcher(query.replace(/(^|\s)[pvd]:(?:"[^"]*"|\S+)/g, " "), titles);
+  return (row) => rest(row) && (!["p", "v", "d"].some((key) => values(key).length) || platforms.some((name, n) => {
+    const [declared, observed] = row[n + 2] || [null, null];
+    return values("p").every((value) => value === name.toLowerCase())
+      && values("v").every((value) => value === (observed || "not exercised"))
+      && values("d").every((value) => value === declared);
+  }));
+}
+
 async function operatorsSection(about) {
   const data = await load("section-operators");
   const query = address().state.get("q") || "";
   const titles = ["operator", "dtype"];
-  const rows = query ? data.rows.filter((row) => matcher(query, titles)(row)) : data.rows;
+  const rows = query ? data.rows.filter(operatorMatcher(query, titles, data.platforms)) : data.rows;
   const shown = rows.slice(0, 500);
   const cell = (item) => {
     if (!item) return h("td", { class: "none" }, "· not exercised");
     const [declared, observed, said] = item;
-    return h("td", { title: said || null }, status(observed || "not exercised", about), h("small", {}, declared ? `declared: ${declared}` : "declared: nothing known"));
+    return h("td", { title: said || null, class: observed ? null : "none" }, status(observed || "not exercised", about),
+      h("small", {}, declared ? `declared: ${declared}` : "declared: nothing known"), said ? h("small", { class: "clip" }, said) : "");
   };
   return [h("h1", {}, "Operators"),
     h("p", { class: "quiet" }, "Observed is what ran here; declared is what a package registers. What was not exercised is not known to work. Terms: ",
-      h("code", {}, "op:amax dtype:float16"), "."),
-    filterForm("operators", query, "op:amax dtype:float16"),
+      h("code", {}, "op:amax dtype:float16 p:openvino v:wrong d:missing"), "."),
+    filterForm("operators", query, "op:amax dtype:float16 p:openvino v:wrong"),
     h("p", { class: "quiet count", role: "status" }, `${shown.length.toLocaleString("en")} of ${many(rows.length, "row")}`),
     h("div", { class: "scroll" }, h("table", { class: "heat" }, h("caption", {}, "Operators by dtype and platform"),
       h("thead", {}, h("tr", {}, [...titles, ...data.platforms].map((title) => h("th", { scope: "col" }, title)))),

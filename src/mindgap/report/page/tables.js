@@ -1,6 +1,7 @@
 // Tables that are filtered, sorted and read page by page; which part is shown is in the hash.
 
 const PER_PAGE = 100;
+const LONG = new Set(["in words", "message", "why"]);
 
 // What a filter may name, each with the columns that it looks at.
 const KEYS = {
@@ -60,6 +61,7 @@ function tableSection(name, data, options) {
     rows = [...rows].sort((a, b) => sign * compare(a[column], b[column]));
   }
   const found = rows.slice(at * PER_PAGE, (at + 1) * PER_PAGE);
+  const shown = data.titles.map((title, n) => [title, n]).filter(([title, n]) => title === key || data.rows.some((row) => (row[n] ?? "") !== ""));
   return [
     filterForm(name, query, options.hint),
     h("p", { class: "quiet count", role: "status" }, counted(data, rows), " ",
@@ -69,9 +71,9 @@ function tableSection(name, data, options) {
       "JSON")),
     h("div", { class: "scroll" }, h("table", { class: "list" },
       h("caption", {}, data.caption),
-      h("thead", {}, h("tr", {}, data.titles.map((title) => head(title, sort)))),
+      h("thead", {}, h("tr", {}, shown.map(([title]) => head(title, sort)))),
       h("tbody", {}, found.map((row) => h("tr", { tabindex: "-1", "data-to": options.open ? options.open(row) : null },
-        data.titles.map((title, n) => h("td", { class: typeof row[n] === "number" ? "num" : null },
+        shown.map(([title, n]) => h("td", { class: LONG.has(title) ? "long" : typeof row[n] === "number" ? "num" : null },
           options.show(row, title, n)))))))),
     pages(at, Math.ceil(rows.length / PER_PAGE)),
   ];
