@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from mindgap.corpus.operator_table import read_table
 from tests.cli.conftest import Run
 
 MODELS = {
@@ -34,10 +35,12 @@ def test_own_models_are_built_once_and_failures_say_why(mindgap: Run, tmp_path: 
     stats = json.loads(mindgap("corpus", "stats", "store", "--json").stdout)
     assert stats["built"] == 1
     assert "data" in json.dumps(stats["causes"])
-    mindgap("corpus", "stats", "store", "-o", "page.md", "--models", "models.tsv")
+    mindgap("corpus", "stats", "store", "-o", "page.md", "--models", "models.tsv", "--operators", "operators.json")
     assert "| own | 1 | 1 | 1 |" in (tmp_path / "page.md").read_text()
     listed = (tmp_path / "models.tsv").read_text().splitlines()
     assert len(listed) == 2 and listed[1].endswith(".py")
+    (operators,) = read_table(tmp_path / "operators.json").by_model().values()
+    assert "aten.sin.default" in operators
 
     replayed = mindgap("corpus", "replay", "store")
     assert replayed.returncode == 0 and "1 of 1 programs give their source's bits" in replayed.stdout

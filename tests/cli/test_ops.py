@@ -28,3 +28,29 @@ def test_declared_tables_are_printed_written_and_compared(mindgap: Run, tmp_path
 def test_an_unknown_operator_names_the_nearest(mindgap: Run) -> None:
     done = mindgap("ops", "--declared", "--ops", "sofmax", "--on", "eager:cuda")
     assert done.returncode == 2 and "there is no operator sofmax" in done.stderr and "softmax" in done.stderr
+
+
+def test_models_are_counted_over_a_table(mindgap: Run, tmp_path: Path) -> None:
+    table = {
+        "schema": "mindgap.corpus-operators/1", "versions": {},
+        "operators": ["aten.relu.default", "aten.cudnn_x.default"],
+        "models": {"timm:a": [0], "timm:b": [0, 1]},
+    }  # fmt: skip
+    (tmp_path / "table.json").write_text(json.dumps(table))
+    done = mindgap("ops", "--declared", "--on", "eager:mps", "--models", "table.json", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["predicted"]
+    assert (found["models"], found["runnable"]) == (2, 1) and found["blocking"] == {"aten.cudnn_x.default": 1}
+
+
+def test_mistakes_are_told_in_words(mindgap: Run, tmp_path: Path) -> None:
+    (tmp_path / "no.whl").write_bytes(b"#!/bin/sh\n")
+    for options, told in {
+        ("--declared", "--package", "no.whl"): "no.whl is not a wheel",
+        ("--declared", "--package", "none.whl"): "none.whl",
+        ("--dtype", "float7", "-o", "out"): "--dtype does not know 'float7'",
+        (): "nothing to do",
+    }.items():
+        done = mindgap("ops", *options)
+        assert done.returncode == 2 and told in done.stderr and "Traceback" not in done.stderr, done.stderr
+        assert not (tmp_path / "out").exists()

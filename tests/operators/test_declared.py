@@ -116,6 +116,38 @@ def test_the_folder_of_a_package_is_read_like_its_wheel(wheel: Path, tmp_path: P
     assert read_package(folder).operators == read_package(wheel).operators
 
 
+PORTABLE = b"""
+- op: add.out
+  kernels:
+    - arg_meta: null
+      kernel_name: torch::executor::add_out
+- op: select_copy.int_out
+- op: convolution.out
+- func: et_copy::_h2d_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+"""
+
+
+def test_kernels_of_executorch_serve_the_operators_whose_work_they_do(tmp_path: Path) -> None:
+    folder = tmp_path / "executorch" / "kernels" / "portable"
+    folder.mkdir(parents=True)
+    (folder / "functions.yaml").write_bytes(PORTABLE)
+    (found,), _ = declarations(["executorch"], [tmp_path / "executorch"])
+    assert found.custom == 1
+    assert found.has("aten.add.Tensor") is Has.KERNEL  # its delegate is add.out
+    assert found.has("aten.select.int") is Has.KERNEL  # a view becomes a copy
+    assert found.has("aten.conv2d.default") is Has.PARTS
+    assert found.has("aten.sin.default") is Has.MISSING
+
+
+@pytest.mark.parametrize("content", [b"add.out", b"- add.out\n", b"- op: [add]\n", b"- op: ''\n"])
+def test_a_list_of_executorch_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "executorch-1.0-none-any.whl"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("executorch/kernels/portable/functions.yaml", content)
+    with pytest.raises(CorruptFile):
+        read_package(path)
+
+
 HOSTILE = {
     "an alias": b"a: &x [1, 2]\nb: *x\n",
     "a tag that makes an object": b"supported: !!python/object/apply:os.system ['true']\n",

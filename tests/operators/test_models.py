@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindgap.corpus.operator_table import table_text
+from mindgap.corpus.store import Entry, Status, Store
 from mindgap.errors import UsageError
 from mindgap.operators.declared import Has
 from mindgap.operators.models import MOST_UNLOCKING, reach
@@ -35,6 +37,21 @@ def test_the_smoke_corpus_counts_models_per_operator() -> None:
 def test_an_empty_directory_is_no_corpus(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         models_of(tmp_path)
+
+
+def test_a_table_of_a_corpus_counts_like_the_corpus(tmp_path: Path) -> None:
+    entries = [
+        Entry("timm:a", "timm", "vision", Status.BUILT, operators=("aten.add.Tensor", "aten._assert_async.msg")),
+        Entry("timm:b", "timm", "vision", Status.BUILT, operators=("aten.add.Tensor", "aten.mul.Tensor")),
+    ]
+    with Store(tmp_path / "store", writing=True) as store:
+        for entry in entries:
+            store.record(entry)
+    (tmp_path / "table.json").write_text(table_text(entries))
+    found = models_of(tmp_path / "table.json")
+    assert found.operators == models_of(tmp_path / "store").operators
+    assert found.counts == {"aten.add.Tensor": 2, "aten.mul.Tensor": 1}
+    assert models_of(Path("smoke")).operators == models_of().operators
 
 
 def test_what_unlocks_most_comes_first_and_counts_what_came_before() -> None:

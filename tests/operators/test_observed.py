@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,18 @@ from mindgap.campaign.reader import open_ledger, read_case
 from mindgap.errors import UsageError
 from mindgap.operators.answering import declared_answer, with_observed
 from mindgap.operators.document import changes, document, read_baseline, table
-from mindgap.operators.observed import Grade, Observed, blocking, grade_of, read_sweep, shares
+from mindgap.operators.observed import Cell, Grade, Observed, _cell, blocking, grade_of, read_sweep, shares
 from mindgap.operators.observed import _Invocation as Row
 from mindgap.operators.sweeping import sweep
 from mindgap.operators.universe import models_of
 from mindgap.report.console import save_json
 from mindgap.report.operators import page, sections
 
-OPS = ("aten.floor_divide.default", "aten.sub.Scalar", "aten.conv2d.default", "aten.neg.default")
-KINDS = ("ordinary",)
+OPS = (
+    "aten.floor_divide.default", "aten.sub.Scalar", "aten.conv2d.default", "aten.neg.default",
+    "aten.layer_norm.default",
+)  # fmt: skip
+KINDS = ("ordinary", "weight float32")
 
 
 def row(status: str = "ok", stage: str = "run", conclusion: str | None = None, **more: object) -> Row:
@@ -51,6 +55,12 @@ def row(status: str = "ok", stage: str = "run", conclusion: str | None = None, *
 )
 def test_every_outcome_has_a_grade(given: Row, grade: Grade | None) -> None:
     assert grade_of(given) is grade
+
+
+def test_a_limit_by_the_clock_says_nothing_about_the_platform() -> None:
+    late = replace(row("timeout", "compile", "failed"), message="no answer within 360 s")
+    assert _cell([late]).grade is Grade.NOT_EXERCISED and "360" in _cell([late]).message
+    assert _cell([late, row(conclusion="agrees")]).grade is Grade.AGREES
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +95,24 @@ def test_subtracting_a_number_is_not_convertible_on_openvino(found: Observed) ->
     assert cell.grade is Grade.NOT_CONVERTIBLE and "aten.sub.Scalar" in cell.message
 
 
+def test_another_dtype_in_one_role_has_a_cell_of_its_own(found: Observed) -> None:
+    for platform in ("onnxruntime", "openvino"):
+        (key,) = found.by_role(platform)
+        assert key == ("aten.layer_norm.default", "bfloat16, weight float32")
+    assert all(", " not in share.dtype for share in shares(found, {}))
+
+
+def test_accepting_invalid_input_does_not_make_an_operator_unsupported() -> None:
+    assert Grade.ACCEPTS_INVALID.is_supported and not Grade.WRONG.is_supported
+    assert not Cell(Grade.UNSUPPORTED, {"accepts invalid input": 1, "unsupported": 2}).ran
+    assert Cell(Grade.WRONG, {"wrong": 1, "agrees bitwise": 2}).ran
+
+
+def test_only_some_operators_are_looked_at(found: Observed) -> None:
+    few = found.only(["aten.neg.default"])
+    assert {op for _, op, _ in few.cells} == {"aten.neg.default"} and few.sweep.operators == ("aten.neg.default",)
+
+
 def test_a_wrong_cell_keeps_its_invocation(found: Observed, directory: Path) -> None:
     cell = found.cell("openvino", "aten.sub.Scalar", "int64")
     assert cell.worst is not None
@@ -97,15 +125,15 @@ def test_running_again_continues_and_changes_nothing(found: Observed, directory:
     ending = sweep(directory, ["onnxruntime", "openvino"], OPS, ["int64", "bfloat16"], kinds=KINDS)
     assert ending.complete and ending.written == 0
     assert read_sweep(directory).cells == found.cells
-    with pytest.raises(UsageError, match="another plan"):
+    with pytest.raises(UsageError, match="another"):
         sweep(directory, ["onnxruntime"], OPS[:1], ["int64"], kinds=KINDS)
 
 
 def test_shares_count_only_what_eager_runs(found: Observed) -> None:
     by_name = {(share.platform, share.dtype): share for share in shares(found, {"aten.neg.default": 7})}
     share = by_name["openvino", "int64"]
-    assert 0 < share.supported < share.exercised <= len(OPS)
-    assert share.needed == share.needed_supported == 7 and share.fewer_percent > 0
+    assert 0 < share.supported < share.exercised <= len(OPS) and share.supported <= share.running < share.exercised
+    assert share.needed == share.needed_supported == 7 and 0 < share.fewer_percent < 100 > share.supported_percent
     assert blocking(found, "openvino", {"aten.sub.Scalar": 3})[0][0] == "aten.sub.Scalar"
 
 

@@ -58,6 +58,17 @@ def test_a_wrong_result_was_confirmed_alone(found: Observed) -> None:
     assert not found.cell("herd", "aten.neg.default", "float32").confirmed
 
 
+def test_a_sweep_goes_on_with_another_platform(tmp_path: Path) -> None:
+    asked = ("aten.neg.default", "aten.tanh.default")
+    first = sweep(tmp_path, ["eager@nomkldnn"], asked, ["float32"], kinds=("ordinary",), config=config())
+    more = sweep(tmp_path, ["herd"], asked, ["float32"], kinds=("ordinary",), config=config())
+    assert first.complete and more.complete
+    found = read_sweep(tmp_path)
+    assert found.platforms == ("eager@nomkldnn", "herd")
+    assert found.cell("herd", herd.WRONG, "float32").grade is Grade.WRONG
+    assert found.cell("eager@nomkldnn", herd.WRONG, "float32").grade is Grade.AGREES
+
+
 def test_a_campaign_of_variants_is_no_sweep(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         read_sweep(tmp_path)
@@ -90,3 +101,13 @@ def test_an_invocation_is_one_call_and_always_the_same() -> None:
         if made is not None:
             calls = [node.op for node in made.program.nodes if node.op != "operator.getitem"]
             assert calls == [asked.asked(number)[0]]
+
+
+def test_no_invocation_draws_numbers() -> None:
+    asked = Sweep(
+        ("aten.dropout.default", "aten.scaled_dot_product_attention.default", "aten.rand.default"), ("float32",)
+    )
+    made = {number: Invoking(asked, [], 3).make(number) for number in range(asked.count)}
+    calls = [variant.program.nodes[0] for variant in made.values() if variant is not None]
+    assert {node.op for node in calls} == {"aten.dropout.default", "aten.scaled_dot_product_attention.default"}
+    assert all(node.args[2] is False for node in calls if node.op == "aten.dropout.default")

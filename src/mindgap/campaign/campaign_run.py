@@ -108,7 +108,8 @@ class CampaignRun:
 
         def feed() -> None:
             wanted = numbering.pick(lambda n: n in open_ or n not in done, self.plan.variants)
-            left = self._pass(seen(wanted), done, patient=False)
+            in_order = self.plan.sweep is not None  # every platform has had an operator before any goes far ahead
+            left = self._pass(seen(wanted), done, patient=in_order)
             self.progress.saw_all()
             self._drain()
             left |= self._put_off

@@ -153,6 +153,14 @@ def _ending(ledger: Ledger, run: CampaignRun, reason: str, known: Sequence[Known
     return Ending(reason, run.seconds, run.writer.written, campaign, tuple(run.changed))
 
 
+def _widened(known: Plan, given: Plan) -> Plan | None:
+    """The plan of a campaign that is given again; a sweep of operators may go on with more platforms. Else None."""
+    platforms = tuple(dict.fromkeys((*known.platforms, *given.platforms)))
+    if replace(known, platforms=given.platforms) != given or (known.sweep is None and known != given):
+        return None
+    return replace(known, platforms=platforms)
+
+
 def _plan(ledger: Ledger, given: Plan | None, variants: int | None = None) -> Plan:
     known = ledger.meta("plan")
     if given is None:
@@ -165,10 +173,15 @@ def _plan(ledger: Ledger, given: Plan | None, variants: int | None = None) -> Pl
         plan = replace(plan, variants=variants or plan.variants)
         ledger.set_meta(plan=plan.to_text())
         return plan
-    if known is not None and Plan.from_text(known) != given:
+    if known is not None and (wider := _widened(Plan.from_text(known), given)) is not None:
+        given = wider
+    elif known is not None:
+        again = f"mindgap hunt --resume {ledger.directory}"
+        if given.sweep is not None:
+            again = "the same --ops, --dtype, --models and --seed"
         raise UsageError(
             f"{ledger.directory} holds a campaign with another plan",
-            hint=f"continue it with mindgap hunt --resume {ledger.directory}, or choose another directory",
+            hint=f"continue it with {again}, or choose another directory",
         )
     ledger.set_meta(plan=given.to_text(), created=ledger.meta("created") or now())
     return given

@@ -85,6 +85,10 @@ def stats(
     models: Annotated[
         Path | None, typer.Option(help="Also write the built models and their fingerprints.", metavar="FILE")
     ] = None,
+    operators: Annotated[
+        Path | None,
+        typer.Option(help="Also write the operators of each model, for `mindgap ops --models FILE`.", metavar="FILE"),
+    ] = None,
 ) -> None:
     """Summarise a store: models, operators, sizes and failures.
 
@@ -92,7 +96,8 @@ def stats(
     failures by cause.
     """
     directory = directory or default_directory()
-    refuse_mistakes(corpus=directory, outputs=[output, models])
+    refuse_mistakes(corpus=directory, outputs=[output, models, operators])
+    from mindgap.corpus.operator_table import table_text
     from mindgap.corpus.stats import summarise
     from mindgap.corpus.store import Store
     from mindgap.records.files import write_whole
@@ -106,6 +111,8 @@ def stats(
         write_whole(output, stats_markdown(found))
     if models is not None:
         write_whole(models, models_list(entries))
+    if operators is not None:
+        write_whole(operators, table_text(entries))
     if as_json:
         show_json(stats_document(found))
         return

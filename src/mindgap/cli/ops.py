@@ -25,7 +25,7 @@ from mindgap.cli.options import ConfigFile, Jobs, JsonFile, JunitFile, Seed, out
 from mindgap.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mindgap.operators.document import Answer, Change
     from mindgap.operators.universe import Models
@@ -61,7 +61,11 @@ def command(
     ] = None,
     models: Annotated[
         Path | None,
-        typer.Option(help="Count over a corpus of `mindgap corpus build`. Default: the smoke corpus.", metavar="DIR"),
+        typer.Option(
+            help="Models to count: a corpus of `mindgap corpus build`, or a table of one (`mindgap corpus stats "
+            "--operators FILE`). Default: smoke, the corpus that comes with mindgap.",
+            metavar="DIR|FILE|smoke",
+        ),
     ] = None,
     directory: Annotated[Path | None, output("Run here and keep the results; again to continue.", "DIR")] = None,
     hours: Annotated[float | None, typer.Option(help="Stop running after this many hours.", min=0)] = None,
@@ -91,8 +95,9 @@ def command(
     for item in dtypes:
         if item not in DTYPES:
             raise UsageError(f"--dtype does not know {item!r}", hint=f"one or more of {', '.join(DTYPES)}")
+    store = models if models is not None and str(models) != "smoke" and not models.is_file() else None
     refuse_mistakes(
-        model=model, on=names, config=config, corpus=models, files=[baseline, *(package or ())],
+        model=model, on=names, config=config, corpus=store, files=[baseline, *(package or ())],
         outputs=[json_file, csv_file, markdown, junit],
     )  # fmt: skip
     from mindgap.operators.answering import declared_answer, is_missing, model_answer, with_observed
@@ -111,10 +116,10 @@ def command(
         answer = model_answer(answer, model, _operators_of(model, seed, config))
     elif runs_here:
         assert directory is not None
-        interrupted = _run(directory, shown, asked, dtypes, counted, models, hours, seed, jobs, config)
+        interrupted = _run(directory, shown, asked, dtypes, counted, store, hours, seed, jobs, config)
     if directory is not None:
         if scripts and not interrupted:
-            _prove(directory, config)
+            _prove(directory, config, counted.counts)
         answer = with_observed(answer, directory)
     _show(answer, json_file, csv_file, markdown)
     found = changes(earlier, document(answer)) if earlier is not None else None
@@ -150,7 +155,7 @@ def _run(
 
     known = universe(counted, sampled_operators())
     operators = chosen(asked, known) if asked else known
-    with HuntProgress() as progress:
+    with HuntProgress("invocations") as progress:
         ending = sweep(
             directory, platforms, operators, dtypes, corpus=corpus, seed=seed, hours=hours, jobs=jobs,
             config=load_config(config), watch=progress, import_paths=import_paths(),
@@ -158,7 +163,7 @@ def _run(
     return ending.reason == "interrupted"
 
 
-def _prove(directory: Path, config: Path | None) -> None:
+def _prove(directory: Path, config: Path | None, weights: Mapping[str, int]) -> None:
     """A script for each accusation, run again."""
     from mindgap.operators.observed import read_sweep
     from mindgap.operators.proving import prove
@@ -166,7 +171,7 @@ def _prove(directory: Path, config: Path | None) -> None:
     from mindgap.report.console import ProgressLine
 
     with ProgressLine() as progress:
-        prove(directory, read_sweep(directory), load_config(config), progress)
+        prove(directory, read_sweep(directory), load_config(config), progress, weights)
 
 
 def _operators_of(model: str, seed: int, config: Path | None) -> set[str]:

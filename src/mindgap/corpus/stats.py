@@ -96,7 +96,7 @@ def summarise(entries: Sequence[Entry], stored_bytes: Mapping[str, int]) -> Stat
         duplicates=dict(Counter(e.reason for e in entries if e.status is Status.DUPLICATE).most_common()),
         cpu_hours=sum(entry.seconds for entry in entries) / 3600,
         wall_hours=_wall_s([entry.finished for entry in entries]) / 3600,
-        versions=_versions(built),
+        versions=library_versions(built),
     )
 
 
@@ -129,7 +129,7 @@ def _wall_s(finished: Sequence[float]) -> float:
     return sum(step for step in steps if step < PAUSE_S)
 
 
-def _versions(built: Sequence[Entry]) -> dict[str, str]:
+def library_versions(built: Sequence[Entry]) -> dict[str, str]:
     found: dict[str, str] = {}
     for entry in built:
         found |= json.loads(entry.versions)

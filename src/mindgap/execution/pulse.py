@@ -14,6 +14,8 @@ from typing import Final
 from mindgap.execution.frames import Silence
 from mindgap.records.platform import Limits
 
+NO_ANSWER: Final = "no answer within"
+"""So a message begins when the time by the clock is over, which a busy machine can do to anybody."""
 WAKE_S: Final = 1.0
 ASLEEP: Final = 1e-3
 """Of one core: pollers in the background use less, the slowest download and a process that swaps use more."""
@@ -35,7 +37,7 @@ def await_message(descriptor: int, guardian: int, limits: Limits, deadline: floa
         if gone():
             return False
         if left <= min(window, WAKE_S):
-            raise Silence(f"no answer within {limits.wall_s:g} s")
+            raise Silence(f"{NO_ANSWER} {limits.wall_s:g} s")
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(guardian, signal.SIGCONT)  # somebody may have stopped it; it wakes its worker
         if time.monotonic() - looked < window:

@@ -10,7 +10,7 @@ from mindgap.operators.declared import REFERENCE, Has, counts, declarations
 from mindgap.operators.document import Answer
 from mindgap.operators.models import needs, reach
 from mindgap.operators.native import installed_version, native_operators
-from mindgap.operators.observed import Observed, read_sweep, shares
+from mindgap.operators.observed import read_sweep, shares
 from mindgap.operators.proving import proofs
 from mindgap.operators.universe import Models, chosen
 
@@ -19,11 +19,11 @@ def declared_answer(
     platforms: Sequence[str], models: Models, packages: Sequence[Path] = (), asked: Sequence[str] = ()
 ) -> Answer:
     """What platforms declare, next to the reference, and which real models that would let run. Nothing is executed."""
+    operators = chosen(asked, list(native_operators())) if asked else []
     found, unknown = declarations([*platforms, REFERENCE], packages)
     reference = next(item for item in found if item.platform == REFERENCE)
     shown = [item for item in found if item.platform in platforms]
     weights = models.counts
-    operators = chosen(asked, list(native_operators())) if asked else []
     return Answer(
         declared=tuple(shown),
         own=tuple(counts(shown, reference, own_only=True)),
@@ -45,7 +45,9 @@ def model_answer(answer: Answer, model: str, operators: Collection[str]) -> Answ
 
 def with_observed(answer: Answer, directory: Path) -> Answer:
     """The same with what ran in a sweep, beside what is declared."""
-    found: Observed = read_sweep(directory)
+    found = read_sweep(directory)
+    if answer.operators:
+        found = found.only(answer.operators)
     versions = {**(answer.versions or {}), **found.versions}
     return replace(
         answer,

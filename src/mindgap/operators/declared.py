@@ -26,14 +26,24 @@ BACKENDS: Final = {
 """Platforms whose kernels stand in torch's own list."""
 PLUGINS: Final = {"eager:npu": ("torch_npu", "NPU")}
 """Platforms whose kernels a package of its own lists."""
+CONVERTERS: Final = {
+    "openvino": "pip install 'mindgap[openvino]'",
+    "executorch": "pip download --no-deps executorch, then --package FILE.whl",
+}
+"""Platforms that take exported programs and list what they have kernels or conversions of, and how to get them."""
 ELSEWHERE: Final = {
     "XPU": "torch-xpu-ops registers its kernels in its library, not in this list",
     "MTIA": "most of its kernels are registered outside of torch",
 }
 """Backends of which torch's list is only a part: nothing can be concluded from what is missing."""
+MEMORY: Final = frozenset({
+    "aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default", "aten.as_strided_.default",
+    "aten.detach.default", "aten.alias.default", "aten.resize_.default", "aten.lift_fresh.default",
+})  # fmt: skip
+"""Parts that eager needs to lay out memory and that compute nothing: an exported program does without them."""
 _DEEPEST: Final = 4
 """Decompositions of decompositions that are followed."""
-DEFAULT: Final = ("eager:cuda", "eager", "eager:mps", "eager:npu", "onnxruntime", "openvino")
+DEFAULT: Final = ("eager:cuda", "eager", "eager:mps", "eager:npu", "onnxruntime", "openvino", "executorch")
 
 
 class Has(str, Enum):
@@ -138,11 +148,12 @@ def _declaration(
             )
         own = registered.operators | {op for op, item in known.items() if item.delegate in registered.operators}
         return _settled(name, registered.source, own, known, parts, registered.custom)
-    if bare == "openvino":
-        registered = given.get("openvino") or installed_package("openvino")
+    if bare in CONVERTERS:
+        registered = given.get(bare) or installed_package(bare)
         if registered is None:
-            raise UsageError("openvino is not installed", hint="pip install 'mindgap[openvino]'")
-        return _settled(name, registered.source, registered.operators, known, parts, converts=True)
+            raise UsageError(f"{bare} is not installed", hint=CONVERTERS[bare])
+        own = registered.operators | {op for op, item in known.items() if _kernels_of(item) & registered.operators}
+        return _settled(name, registered.source, own, known, parts, registered.custom, converts=True)
     if bare == "onnxruntime":
         return _settled(name, *exporter_table(), known, parts, converts=True)
     raise UsageError(f"{name} declares nothing that can be read", cause="its package holds no list of operators")
@@ -181,11 +192,15 @@ def _settled(
         item = known.get(op)
         if op in own or (not converts and item is not None and item.composite == "explicit"):
             return True
+        if converts and op in MEMORY:
+            return True
         ways = parts.decompositions.get(op, ()) if converts and depth < _DEEPEST else ()
         return any(all(direct(part, depth + 1) for part in way) for way in ways)
 
     for op, item in known.items():
-        ways = parts.implicit.get(op, ()) or (parts.decompositions.get(op, ()) if converts else ())
+        ways = parts.implicit.get(op, ())
+        if converts and not (ways and all(all(map(direct, way)) for way in ways)):
+            ways = parts.decompositions.get(op) or ways  # torch takes it apart before it arrives there
         without_writing = functional(op)
         if op in own:
             found[op] = Has.KERNEL
@@ -206,6 +221,13 @@ def _settled(
         if not is_complete and not found[op].runs:
             found[op] = Has.UNKNOWN
     return Declaration(name, source, found, custom, is_complete, note, missing_parts=lacking)
+
+
+def _kernels_of(item: NativeOperator) -> set[str]:
+    """`out` overloads that do the work of an operator where only those exist; views become copies there."""
+    _, name, overload = item.op.split(".")
+    suffix = "out" if overload == "default" else f"{overload}_out"
+    return {item.delegate, *(f"aten.{base}.{suffix}" for base in (name, f"{name}_copy"))} - {""}
 
 
 def functional(op: str) -> str:

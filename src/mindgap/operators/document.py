@@ -113,8 +113,9 @@ def _observed(answer: Answer, found: Observed) -> dict[str, Any]:
         "programs": found.programs,
         "shares": [
             {
-                "platform": s.platform, "dtype": s.dtype, "exercised": s.exercised, "supported": s.supported,
-                "fewer_percent": round(s.fewer_percent, 1), "weighted_percent": round(s.weighted_percent, 1),
+                "platform": s.platform, "dtype": s.dtype, "exercised": s.exercised, "running": s.running,
+                "supported": s.supported, "fewer_percent": round(s.fewer_percent, 1),
+                "supported_percent": round(s.supported_percent, 1), "weighted_percent": round(s.weighted_percent, 1),
                 "grades": dict(s.grades),
             }
             for s in answer.shares

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -14,8 +14,9 @@ from typing import Final
 from mindgap.campaign.plan import BASELINE
 from mindgap.campaign.reader import open_ledger, plan_of
 from mindgap.errors import UsageError
+from mindgap.execution.pulse import NO_ANSWER
 from mindgap.records.outcome import Stage, Status
-from mindgap.records.variant import Sweep
+from mindgap.records.variant import ROLES, Sweep
 from mindgap.records.verdict import Blame, Conclusion, Kind
 
 
@@ -26,12 +27,12 @@ class Grade(str, Enum):
     HANG = "hang"
     OUT_OF_MEMORY = "out of memory"
     WRONG = "wrong"
-    ACCEPTS_INVALID = "accepts invalid input"
     REJECTS_VALID = "rejects valid input"
     COMPILE_ERROR = "compile error"
     NOT_CONVERTIBLE = "not convertible"
     UNSUPPORTED = "unsupported"
     UNSTABLE = "unstable"
+    ACCEPTS_INVALID = "accepts invalid input"
     UNJUDGED = "not judged"
     HAZARD = "hazard"
     ROUNDING = "rounding"
@@ -40,8 +41,13 @@ class Grade(str, Enum):
 
     @property
     def is_supported(self) -> bool:
-        """Whether every invocation ran, with a result that nobody can call wrong."""
-        return self in (Grade.HAZARD, Grade.ROUNDING, Grade.AGREES, Grade.UNJUDGED)
+        """Whether every valid invocation ran, with a result that nobody can call wrong."""
+        return self in (Grade.HAZARD, Grade.ROUNDING, Grade.AGREES, Grade.UNJUDGED, Grade.ACCEPTS_INVALID)
+
+    @property
+    def ran(self) -> bool:
+        """Whether it gave a result."""
+        return self.is_supported or self in (Grade.WRONG, Grade.UNSTABLE)
 
 
 ORDER: Final = {grade: place for place, grade in enumerate(Grade)}
@@ -66,6 +72,12 @@ class Cell:
     confirmed: bool = False
     """Whether the worst one was run again, alone and in a fresh process, and gave the same."""
 
+    @property
+    def ran(self) -> bool:
+        """Whether some valid invocation gave a result."""
+        grades = {Grade(name) for name in self.invocations} - {Grade.ACCEPTS_INVALID}
+        return any(grade.ran for grade in grades)
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -77,7 +89,8 @@ class Observed:
     """By platform."""
     started: str
     cells: Mapping[tuple[str, str, str], Cell]
-    """By platform, operator and dtype; those that were never exercised are left out."""
+    """By platform, operator and dtype; those that were never exercised are left out. Where one argument has another
+    dtype than usual, that stands behind the dtype: `float32, index int32`."""
     exercised: frozenset[tuple[str, str]]
     """Operator and dtype of which eager ran an invocation: the others cannot be asked about."""
     programs: int = 0
@@ -86,6 +99,17 @@ class Observed:
 
     def cell(self, platform: str, op: str, dtype: str) -> Cell:
         return self.cells.get((platform, op, dtype), Cell(Grade.NOT_EXERCISED))
+
+    def only(self, operators: Collection[str]) -> Observed:
+        """What is known about some operators."""
+        wanted = tuple(op for op in self.sweep.operators if op in operators)
+        cells = {key: cell for key, cell in self.cells.items() if key[1] in operators}
+        return replace(self, sweep=replace(self.sweep, operators=wanted), cells=cells)
+
+    def by_role(self, platform: str) -> dict[tuple[str, str], Cell]:
+        """By operator and dtypes: calls in which the argument of one role has another dtype than usual."""
+        found = {(op, dtype): cell for (name, op, dtype), cell in self.cells.items() if name == platform}
+        return {key: cell for key, cell in sorted(found.items()) if key[1] not in self.sweep.dtypes}
 
     def worst_of(self, platform: str, op: str) -> Grade:
         """Over all dtypes that eager takes."""
@@ -102,7 +126,10 @@ class Share:
     dtype: str
     exercised: int
     """Operators that eager ran and that the platform was asked for."""
+    running: int
+    """Of those, operators of which some call gave a result there."""
     supported: int
+    """Of those, operators of which every valid call gave a right one."""
     grades: Mapping[str, int]
     needed: int = 0
     """Operators, counted once for each real model that needs them."""
@@ -110,8 +137,12 @@ class Share:
 
     @property
     def fewer_percent(self) -> float:
-        """How many percent fewer than the reference, which is eager: the study's number."""
-        return 100 * (1 - self.supported / self.exercised) if self.exercised else 0.0
+        """How many percent fewer operators run than on the reference, which is eager: the study's number."""
+        return 100 * (1 - self.running / self.exercised) if self.exercised else 0.0
+
+    @property
+    def supported_percent(self) -> float:
+        return 100 * self.supported / self.exercised if self.exercised else 0.0
 
     @property
     def weighted_percent(self) -> float:
@@ -160,7 +191,9 @@ def _observed(
         focus = [str(item) for item in json.loads(recipe).get("focus", [])]
         if len(focus) != 3:
             continue
-        op, dtype, _ = focus
+        op, dtype, kind = focus
+        if kind in ROLES:
+            dtype = f"{dtype}, {kind}"
         programs.add(number)
         if eager == Status.OK.value:
             exercised.add((op, dtype))
@@ -195,12 +228,19 @@ class _Invocation:
     again: int
     """Whether it ran twice, alone."""
 
+    @property
+    def is_late(self) -> bool:
+        """Whether its time by the clock was over, which a busy machine does to anybody: that says nothing."""
+        return self.status == Status.TIMEOUT.value and self.message.startswith(NO_ANSWER)
+
 
 def _cell(rows: Iterable[_Invocation]) -> Cell:
-    graded = [(row, grade_of(row)) for row in rows]
+    found = list(rows)
+    graded = [(row, grade_of(row)) for row in found if not row.is_late]
     counted = [(row, grade) for row, grade in graded if grade is not None]
     if not counted:
-        return Cell(Grade.NOT_EXERCISED, refused_like_eager=len(graded))
+        late = next((row.message for row in found if row.is_late), "")
+        return Cell(Grade.NOT_EXERCISED, message=late, refused_like_eager=len(graded))
     row, grade = min(counted, key=lambda pair: (ORDER[pair[1]], pair[0].number))
     elsewhere = next((r.note for r, _ in counted if "fall" in r.note and "back" in r.note), "")
     return Cell(
@@ -263,7 +303,8 @@ def shares(found: Observed, weights: Mapping[str, int]) -> list[Share]:
             good = [op for op, cell in asked.items() if cell.grade.is_supported]
             result.append(
                 Share(
-                    platform, dtype, len(asked), len(good), dict(Counter(cell.grade.value for cell in asked.values())),
+                    platform, dtype, len(asked), sum(cell.ran for cell in asked.values()), len(good),
+                    dict(Counter(cell.grade.value for cell in asked.values())),
                     sum(weights.get(op, 0) for op in asked), sum(weights.get(op, 0) for op in good),
                 )
             )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,8 @@ from mindgap.reading.zips import Archive
 LIBRARY_BYTES: Final = 512 << 20
 _LIST: Final = re.compile(r"(^|/)\w*native_functions\w*\.yaml$")
 """Lists of plug-ins in the format of torch's own generator of kernels."""
+_PORTABLE: Final = re.compile(r"(^|/)kernels/portable/functions\.yaml$")
+"""ExecuTorch's kernels for every device."""
 _FRONTEND: Final = re.compile(r"(^|/)libopenvino_pytorch_frontend\.so[.\d]*$")
 _OVERLOAD: Final = re.compile(rb"\x00(aten\.[a-z_][A-Za-z0-9_]{0,80}\.[A-Za-z_][A-Za-z0-9_]{0,40})(?=\x00)")
 _SECTIONS: Final = ("supported", "autograd", "symint", "quant")
@@ -40,7 +42,8 @@ class Registered:
 def read_package(path: Path) -> Registered:
     """What a wheel, or the folder of an unpacked package, registers; raises CorruptFile when it lists nothing."""
     if path.is_dir():
-        files = {str(file.relative_to(path)): file for file in sorted(path.rglob("*")) if _is_list(file.name)}
+        found = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*"))}
+        files = {name: file for name, file in found.items() if _is_list(name)}
         return _registered(path.name, files, lambda name, most: read_file(files[name], most))
     if not path.exists():
         raise UsageError(f"there is no package {path}", hint="name a wheel or a folder with --package")
@@ -61,19 +64,34 @@ def installed_package(name: str) -> Registered | None:
 
 
 def _is_list(name: str) -> bool:
-    return bool(_LIST.search(name) or _FRONTEND.search(name))
+    return any(pattern.search(name) for pattern in (_LIST, _PORTABLE, _FRONTEND))
 
 
 def _registered(package: str, names: Iterable[str], read: Callable[[str, int], bytes]) -> Registered:
     wanted = [name for name in names if _is_list(name)]
     short = "-".join(package.split("-")[:2])
     library = next((name for name in wanted if _FRONTEND.search(name)), None)
+    portable = next((name for name in wanted if _PORTABLE.search(name)), None)
     if library is not None:
-        found = frozenset(text.decode() for text in _OVERLOAD.findall(read(library, LIBRARY_BYTES)))
-        return Registered("openvino", f"{short}: names in {Path(library).name}", found)
+        named = frozenset(text.decode() for text in _OVERLOAD.findall(read(library, LIBRARY_BYTES)))
+        found = Registered("openvino", f"{short}: names in {Path(library).name}", named)
+    elif portable is not None:
+        found = _portable(short, portable, parse_yaml(read(portable, YAML_BYTES), portable))
+    else:
+        found = _plugin(short, {name: parse_yaml(read(name, YAML_BYTES), name) for name in wanted})
+    if not found.operators:
+        raise CorruptFile(
+            f"{package} lists no operators",
+            cause="it holds no native_functions.yaml and no converter that mindgap can read",
+            hint="packages that are known: torch_npu, openvino, executorch",
+        )
+    return found
+
+
+def _plugin(package: str, documents: Mapping[str, object]) -> Registered:
+    """A plug-in of torch lists what it registers by section."""
     backend, operators, custom = "", set[str](), set[str]()
-    for name in wanted:
-        document = parse_yaml(read(name, YAML_BYTES), name)
+    for name, document in documents.items():
         with refusing(f"{name} is not a list of operators", name):
             if not isinstance(document, dict):
                 raise ValueError("it is not a map with the sections of a plug-in")
@@ -81,11 +99,16 @@ def _registered(package: str, names: Iterable[str], read: Callable[[str, int], b
             for section in _SECTIONS:
                 operators |= {operator_name(entry) for entry in document.get(section) or ()}
             custom |= {operator_name(entry) for entry in document.get("custom") or ()}
-    if not operators:
-        raise CorruptFile(
-            f"{package} lists no operators",
-            cause="it holds no native_functions.yaml and no converter that mindgap can read",
-            hint="packages that are known: torch_npu, openvino",
-        )
-    files = ", ".join(Path(name).name for name in wanted)
-    return Registered(backend or short, f"{short}: {files}", frozenset(operators), len(custom))
+    files = ", ".join(Path(name).name for name in documents)
+    return Registered(backend or package, f"{package}: {files}", frozenset(operators), len(custom))
+
+
+def _portable(package: str, name: str, entries: object) -> Registered:
+    """ExecuTorch lists its kernels as `out` overloads: `op` for one of ATen, `func` with a schema for any other."""
+    with refusing(f"{name} is not a list of operators", name):
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise ValueError("it is not a list of entries")
+        told = [str(entry.get("op") or entry.get("func") or "") for entry in entries]
+        foreign = [text for text in told if "::" in text.partition("(")[0].removeprefix("aten::")]
+        operators = frozenset(operator_name(text) for text in told if text not in foreign)
+    return Registered("executorch", f"{package}: portable kernels", operators, len(foreign))

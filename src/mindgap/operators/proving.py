@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -47,31 +47,37 @@ def prove(
     found: Observed,
     config: Config | None = None,
     tell: Callable[[str, str], None] = lambda who, what: None,
+    weights: Mapping[str, int] | None = None,
 ) -> list[Proof]:
-    """Write and run the script of every wrong and every crash; what was proved before is kept."""
+    """Write and run the script of every wrong and every crash, operators that most models need first.
+
+    What was proved before is kept, also when this is interrupted.
+    """
     settings = config or load_config(None)
-    known = {(p.platform, p.operator, p.dtype, p.invocation): p for p in proofs(directory)}
-    accused = [(key, cell) for key, cell in sorted(found.cells.items()) if cell.grade in ACCUSED]
-    result: list[Proof] = []
+    accused = {key: cell for key, cell in found.cells.items() if cell.grade in ACCUSED and cell.worst is not None}
+    needed = weights or {}
+    order = sorted(accused, key=lambda key: (-needed.get(key[1], 0), key))
+    known = {(p.platform, p.operator, p.dtype): p for p in proofs(directory)}
+    result = {key: p for key in order if (p := known.get(key)) and p.invocation == accused[key].worst}
+    left = [key for key in order if key not in result]
     with Pool(limits=settings.limits) as pool, open_ledger(directory) as data:
-        for number, ((platform, op, dtype), cell) in enumerate(accused):
-            assert cell.worst is not None
-            proof = known.get((platform, op, dtype, cell.worst))
-            if proof is None:
-                tell("scripts", f"{number} of {len(accused)}: {op} on {platform}")
-                case = read_case(data, directory, cell.worst)
-                assert case is not None
-                spec = resolve(platform, settings)
-                seen = Examiner(pool, resolve("eager", settings), spec).examine(case, runs=2)
-                name = re.sub(r"[^\w.-]", "-", f"{op}-{dtype}-{platform}")
-                folder = directory / FOLDER / name
-                folder.mkdir(parents=True, exist_ok=True)
-                script = write_reproducer(folder, case, seen, spec, versions([spec]))
-                where = f"{FOLDER}/{name}/{script.path.name}"
-                proof = Proof(platform, op, dtype, cell.worst, where, script.reproduces, script.said)
-            result.append(proof)
-            write_whole(directory / FILE, json.dumps([asdict(item) for item in result], indent=1) + "\n")
-    return result
+        for number, key in enumerate(left):
+            platform, op, dtype = key
+            tell("scripts", f"{number} of {len(left)}: {op} on {platform}")
+            invocation = accused[key].worst
+            case = read_case(data, directory, invocation) if invocation is not None else None
+            if case is None or invocation is None:
+                continue  # a ledger of another machine may have come without its programs
+            spec = resolve(platform, settings)
+            seen = Examiner(pool, resolve("eager", settings), spec).examine(case, runs=2)
+            name = re.sub(r"[^\w.-]+", "-", f"{op}-{dtype}-{platform}")
+            folder = directory / FOLDER / name
+            folder.mkdir(parents=True, exist_ok=True)
+            script = write_reproducer(folder, case, seen, spec, versions([spec]))
+            where = f"{FOLDER}/{name}/{script.path.name}"
+            result[key] = Proof(platform, op, dtype, invocation, where, script.reproduces, script.said)
+            write_whole(directory / FILE, json.dumps([asdict(item) for item in result.values()], indent=1) + "\n")
+    return [result[key] for key in order if key in result]
 
 
 def proofs(directory: Path) -> list[Proof]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mindgap.corpus.operator_table import read_table
 from mindgap.corpus.spelling import SMOKE
 from mindgap.corpus.store import Status, Store
 from mindgap.errors import UsageError
@@ -18,6 +19,7 @@ from mindgap.reading.files import read_file
 from mindgap.reading.limits import FILE_BYTES
 
 SMOKE_NAME: Final = "the smoke corpus"
+SMOKE_WORD: Final = "smoke"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +38,20 @@ class Models:
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def models_of(directory: Path | None = None) -> Models:
-    """The models of a built corpus, from its ledger, or those of the smoke corpus that comes with mindgap."""
-    if directory is None:
+def models_of(where: Path | None = None) -> Models:
+    """The models of a built corpus, from its ledger or a table of it, or those of the smoke corpus."""
+    if where is None or str(where) == SMOKE_WORD:
         found = {path.stem: _operators(path) for path in sorted(SMOKE.glob("*.mgp"))}
         return Models(SMOKE_NAME, found)
-    with Store(directory) as store:
-        built = [entry for entry in store.entries() if entry.status is Status.BUILT]
-    if not built:
-        raise UsageError(f"the corpus in {directory} holds no model", hint="mindgap corpus build -o DIR makes one")
-    return Models(
-        f"the corpus in {directory.name}",
-        {entry.spec: needed(entry.operators) for entry in built},
-    )
+    if where.is_file():
+        found = {name: needed(operators) for name, operators in read_table(where).by_model().items()}
+    else:
+        with Store(where) as store:
+            built = [entry for entry in store.entries() if entry.status is Status.BUILT]
+        found = {entry.spec: needed(entry.operators) for entry in built}
+    if not found:
+        raise UsageError(f"{where} holds no model", hint="mindgap corpus build -o DIR makes a corpus")
+    return Models(f"the corpus in {where.name}", found)
 
 
 def _operators(path: Path) -> frozenset[str]:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-KINDS: Final = ("ordinary", "special", "corpus", "edge", "special", "invalid", "samples")
-"""Where the arguments of an invocation come from: numbers between bounds, exceptional values (two draws), a
-call of a real model, lengths and layouts that vector code treats specially, arguments that eager refuses, torch's own
-samples (OpInfo)."""
+ROLES: Final = ("index int32", "mask uint8", "weight float32")
+"""Kinds of invocations in which the argument of that role has another dtype than usual."""
+KINDS: Final = ("ordinary", *ROLES, "special", "corpus", "edge", "special", "invalid", "samples")
+"""Where the arguments of an invocation come from: numbers between bounds, the same with another dtype in one role,
+exceptional values (two draws), a call of a real model, lengths and layouts that vector code treats specially, arguments
+that eager refuses, torch's own samples (OpInfo)."""
 
 
 class Intent(Enum):

@@ -252,8 +252,8 @@ def ending_line(reason: str, directory: str) -> str:
     return f"{why}; everything so far is saved. To continue: mindgap hunt --resume {directory}"
 
 
-def progress_text(now: Snapshot) -> str:
-    """A campaign at one moment, in one line."""
+def progress_text(now: Snapshot, noun: str = "variants") -> str:
+    """A campaign at one moment, in one line; `noun` is what it runs."""
     if now.paused:
         return f"paused: {' '.join(now.paused.split())}"
     left = "" if now.left_s is None else f", {duration(now.left_s)} left"
@@ -272,7 +272,7 @@ def progress_text(now: Snapshot) -> str:
     behind = ", ".join(_lagging(now))
     rate = f", {now.rate:.1f}/s" if now.phase == RUN else ""
     rest = f"; {many(now.judging, 'verdict')} waiting" if now.judging else ""
-    return f"{now.finished} of {now.total} variants{rate}{left}; {f'{behind}; ' if behind else ''}{found}{rest}"
+    return f"{now.finished} of {now.total} {noun}{rate}{left}; {f'{behind}; ' if behind else ''}{found}{rest}"
 
 
 def _lagging(now: Snapshot) -> Iterator[str]:

@@ -17,12 +17,13 @@ PLAIN_S = 10.0
 class HuntProgress(Moving):
     """The campaign in one line; every ten seconds a plain line when stderr is not a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str = "variants") -> None:
         super().__init__()
+        self._noun = noun
         self._text, self._logged_text, self._logged = "starting the platforms", "", 0.0
 
     def __call__(self, now: Snapshot) -> None:
-        self._text = plain_text(words.progress_text(now))
+        self._text = plain_text(words.progress_text(now, self._noun))
         if time.monotonic() - self._logged >= PLAIN_S and self._text != self._logged_text:
             self._logged, self._logged_text = time.monotonic(), self._text
             self.log(self._text)

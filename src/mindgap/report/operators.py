@@ -7,7 +7,7 @@ from typing import Final
 
 from mindgap.operators.declared import REFERENCE, Has
 from mindgap.operators.document import Answer, Change
-from mindgap.operators.observed import Grade, blocking
+from mindgap.operators.observed import Grade, Observed, blocking
 from mindgap.report.markdown import cell, made_with, markdown_table
 
 Section = tuple[str, list[str], list[list[str]]]
@@ -114,32 +114,41 @@ def _observed(answer: Answer, most: int) -> Iterator[Section]:
     found = answer.observed
     assert found is not None
     rows = [
-        [share.platform, share.dtype, str(share.exercised), str(share.supported), f"{share.fewer_percent:.1f}%",
+        [share.platform, share.dtype, str(share.exercised), f"{share.running} ({share.fewer_percent:.1f}% fewer)",
+         f"{share.supported} ({share.supported_percent:.1f}%)",
          f"{share.weighted_percent:.1f}%" if share.needed else "",
          ", ".join(f"{count} {grade}" for grade, count in sorted(share.grades.items(), key=lambda i: -i[1]))]
         for share in answer.shares
+        if share.exercised
     ]  # fmt: skip
-    columns = [
-        "platform",
-        "dtype",
-        "exercised",
-        "supported",
-        "fewer than eager",
-        "weighted by models",
-        "operators by grade",
-    ]
-    yield f"observed here: {found.programs:,} invocations, started {found.started}", columns, rows
-    rows = []
-    for platform in found.platforms:
-        for op, grade, models in blocking(found, platform, answer.weights or {})[:most]:
-            bad = [d for d in found.sweep.dtypes if not found.cell(platform, op, d).grade.is_supported]
-            dtypes = [d for d in bad if found.cell(platform, op, d).grade is not Grade.NOT_EXERCISED]
-            cells = [found.cell(platform, op, d) for d in dtypes]
-            told = next((c.message for c in cells if c.grade is grade), "")
-            rows.append([platform, op, f"{models} models", grade.value, " ".join(dtypes), told[:100]])
+    columns = ["platform", "dtype", "operators", "run", "fully supported", "weighted by models", "operators by grade"]
+    title = f"observed here: {found.programs:,} invocations, started {found.started}; of the operators that eager runs"
+    yield title, columns, rows
+    rows = [row for platform in found.platforms for row in _blocking_rows(answer, found, platform, most)]
     if rows:
         columns = ["platform", "operator", "needed by", "worst", "dtypes", "what was said"]
         yield "observed: what blocks most real models first", columns, rows
+    rows = [row for platform in found.platforms for row in _role_rows(found, platform)]
+    if rows:
+        columns = ["platform", "operator", "dtype, and of one argument", "grade", "with usual dtypes", "what was said"]
+        title = "observed: dtypes of an index, a mask or a weight that eager takes and the platform does not"
+        yield title, columns, rows
+
+
+def _blocking_rows(answer: Answer, found: Observed, platform: str, most: int) -> Iterator[list[str]]:
+    for op, grade, models in blocking(found, platform, answer.weights or {})[:most]:
+        bad = [d for d in found.sweep.dtypes if not found.cell(platform, op, d).grade.is_supported]
+        dtypes = [d for d in bad if found.cell(platform, op, d).grade is not Grade.NOT_EXERCISED]
+        cells = [found.cell(platform, op, d) for d in dtypes]
+        told = next((c.message for c in cells if c.grade is grade), "")
+        yield [platform, op, f"{models} models", grade.value, " ".join(dtypes), told[:100]]
+
+
+def _role_rows(found: Observed, platform: str) -> Iterator[list[str]]:
+    for (op, asked), seen in found.by_role(platform).items():
+        usual = found.cell(platform, op, asked.partition(",")[0]).grade
+        if not seen.grade.is_supported and seen.grade is not Grade.NOT_EXERCISED:
+            yield [platform, op, asked, seen.grade.value, usual.value, seen.message[:100]]
 
 
 def _scripts(answer: Answer) -> Section:
@@ -185,9 +194,24 @@ def notes(answer: Answer) -> list[str]:
         if item.dtypes and (lacking := [name for name in ("float64", "float32", "float16") if name not in item.dtypes])
     ]
     lines += [f"nothing is declared of {name}: {reason}" for name, reason in (answer.unknown or {}).items()]
+    lines += list(_notes_on_runs(answer)) if answer.observed is not None else []
     if answer.weights is not None and answer.models:
         lines.append(f"models are those of {answer.models}")
     return lines
+
+
+def _notes_on_runs(answer: Answer) -> Iterator[str]:
+    """What did not run, or not where it was asked to."""
+    found = answer.observed
+    assert found is not None
+    for dtype in found.sweep.dtypes:
+        if not any(taken == dtype and op in found.sweep.operators for op, taken in found.exercised):
+            yield f"{dtype}: nothing ran in it: eager takes none of these operators, or their turn has not come"
+    for platform in found.platforms:
+        away = [op for (name, op, _), seen in found.cells.items() if name == platform and seen.runs_elsewhere]
+        if away:
+            told = ", ".join(_short(op) for op in list(dict.fromkeys(away))[:MOST_ROWS])
+            yield f"{platform} ran calls of {len(set(away))} operators on another device: {told}"
 
 
 def change_rows(found: Sequence[Change]) -> list[list[str]]:

@@ -43,32 +43,35 @@ _CASTS: Final = (
 )  # fmt: skip
 
 
-def emit(draft: Draft, anchor: int, op: str, tensors: Sequence[Ref]) -> Ref:
-    """A call of an operator on these tensors, its other arguments filled in; the first tensor of its result."""
+def emit(draft: Draft, anchor: int, op: str, tensors: Sequence[Ref], keep_dtype: bool = False) -> Ref:
+    """A call of an operator on these tensors, its other arguments filled in; the first tensor of its result.
+
+    The first one becomes what the operator is usually given (a condition, whole numbers) unless it must keep its dtype.
+    """
     known = signature(op)
     if known is None:
         raise Refused(f"{op} is not an operator")
-    source = _prepared(draft, anchor, op, tensors[0])
-    call = _Call(draft, anchor, known, source, list(tensors[1:]))
+    source = _prepared(draft, anchor, op, tensors[0], keep_dtype)
+    call = _Call(draft, anchor, known, source, list(tensors[1:]), keep_dtype)
     args, kwargs = call.arguments()
     return adapt.first_tensor(draft, anchor, draft.insert(anchor, op, args, kwargs))
 
 
-def _prepared(draft: Draft, anchor: int, op: str, source: Ref) -> Ref:
+def _prepared(draft: Draft, anchor: int, op: str, source: Ref, keep_dtype: bool) -> Ref:
     """The main tensor in a rank and dtype that the operator takes."""
     known = traits(op)
     found = draft.tensor(source)
     if known.rank and found.rank != known.rank:
         source = adapt.with_rank(draft, anchor, source, known.rank)
-    if known.takes == "whole" and (found.is_float or found.dtype.is_complex):
+    if known.takes == "whole" and not keep_dtype and (found.is_float or found.dtype.is_complex):
         if found.range.high <= 1.0:
             source = draft.insert(anchor, "aten.mul.Scalar", [source, 16])
         source = adapt.cast(draft, anchor, source, draft.rng.choice(("int32", "int64", "int16", "int8")))
-    if known.takes == "boolean":
+    if known.takes == "boolean" and not keep_dtype:
         source = draft.insert(anchor, "aten.gt.Scalar", [source, 0])
     if known.takes == "square":
         source = _square(draft, anchor, source)
-    if known.takes == "complex":
+    if known.takes == "complex" and not keep_dtype:
         source = adapt.cast(draft, anchor, source, "complex64")
     if known.takes == "pairs":
         flat = draft.tensor(source)
@@ -84,8 +87,11 @@ def _square(draft: Draft, anchor: int, source: Ref) -> Ref:
 class _Call:
     """The arguments of one call."""
 
-    def __init__(self, draft: Draft, anchor: int, known: Signature, source: Ref, others: list[Ref]) -> None:
+    def __init__(
+        self, draft: Draft, anchor: int, known: Signature, source: Ref, others: list[Ref], keep_dtype: bool
+    ) -> None:
         self.draft, self.anchor, self.known, self.source, self.others = draft, anchor, known, source, others
+        self.keep_dtype = keep_dtype
         self.rng = draft.rng
         self.main = draft.tensor(source)
         self.chosen: dict[str, Any] = {}
@@ -104,7 +110,10 @@ class _Call:
             if skip:
                 gap = True
                 continue
-            found = self.source if index == 0 and parameter.plain == "Tensor" else self._argument(parameter)
+            is_main = (
+                index == 0 and parameter.plain == "Tensor" and not (self.keep_dtype and parameter.name in _BOOLEAN)
+            )
+            found = self.source if is_main else self._argument(parameter)
             self.chosen[parameter.name] = found
             if parameter.keyword or gap:
                 kwargs[parameter.name] = found

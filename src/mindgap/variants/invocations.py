@@ -6,7 +6,6 @@ table) are inputs here, so a refusal is about the operator that was asked for.
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,27 +26,29 @@ from mindgap.program.graph import (
     Ref,
     changed_leaves,
     digest,
-    leaves,
     references,
 )
 from mindgap.program.inputs import copy_of
 from mindgap.program.interpret import Executable
 from mindgap.program.made import Recipe, Whole, held, recreate
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta
-from mindgap.records.variant import Intent, Provenance, Sweep
+from mindgap.records.variant import ROLES, Intent, Provenance, Sweep
 from mindgap.variants.base import Base, prepare
 from mindgap.variants.draft import Draft
 from mindgap.variants.fill import emit
 from mindgap.variants.fragments import Places, every_result, places
 from mindgap.variants.order import END
+from mindgap.variants.roles import arguments_in, main_dtype, takes_role
 from mindgap.variants.rules import Refused, RuleTable, one_thread
 from mindgap.variants.samples import sample_calls
 from mindgap.variants.special import ORDINARY, classes_of, recipe_of
 from mindgap.variants.synthesis import SHARED_RULES, Variant
 from mindgap.variants.values import contiguous_stride
 
-_PLAIN_SHAPES: Final = ((2, 3, 4), (2, 4, 5, 5), (4, 4), (6,), (1, 2, 4, 4, 4), (3, 8))
+_PLAIN_SHAPES: Final = ((2, 3, 4), (2, 4, 5, 5), (4, 4), (6,), (1, 2, 4, 4, 4), (3, 8), (2, 4, 4))
 _EDGE_SHAPES: Final = ((17,), (1,), (0,), (2, 17), (), (0, 3), (3, 1, 5), (1, 3, 7, 7), (33,))
+_CHANCE: Final[Mapping[str, Argument]] = {"train": False, "training": False, "dropout_p": 0.0}
+"""Arguments that decide whether a call draws numbers, and the value with which it draws none."""
 _TRIES: Final = 4
 """Draws of the other arguments per shape."""
 
@@ -83,11 +84,14 @@ class Invoking:
             program, base = self._of_corpus(op, dtype, rng)
         elif kind == "samples":
             program = _of_samples(op, dtype, rng)
+        elif kind in ROLES:
+            program = _in_role(op, dtype, kind, rng, self._rules)
         else:
             values = rng.choice(classes_of(dtype)[1:] or (ORDINARY,)) if kind == "special" else ORDINARY
             program, refusal = _applied(op, dtype, kind, values, rng, self._rules)
-        if _main_dtype(program) != dtype:
+        if main_dtype(program) != dtype:
             raise Refused("the operator takes another dtype")
+        program = replace(program, nodes=(_without_chance(program.nodes[0]),))
         program = replace(every_result(program), name=f"{name}/{dtype}/{kind}-{number}")
         told = f"call {op} on {dtype} ({kind})" + (f"; eager refuses it: {refusal}" if refusal else "")
         provenance = Provenance(
@@ -138,7 +142,7 @@ def _applied(op: str, dtype: str, kind: str, values: str, rng: Random, rules: Ru
         draft = Draft(_tensors(shape, dtype, values, kind, rng), rules, rng)
         draft.allow_poison = True
         try:
-            emit(draft, END, op, [Ref(number) for number in range(3)])
+            emit(draft, END, op, [Ref(number) for number in range(3)], keep_dtype=True)
             program = draft.build("invocation")
             node = _call_in(program, op)
             if kind != "invalid":
@@ -151,6 +155,42 @@ def _applied(op: str, dtype: str, kind: str, values: str, rng: Random, rules: Ru
         except Refused as refusal:
             reason = str(refusal)
     raise Refused(reason)
+
+
+def _without_chance(node: Node) -> Node:
+    """The call as it is outside of training, where its results are not drawn; Refused when they always are."""
+    if not ops.has_tag(node.op, torch.Tag.nondeterministic_seeded):
+        return node
+    places = {name: ops.position_of(node.op, name) for name in _CHANCE}
+    if all(place is None for place in places.values()):
+        raise Refused("its results are drawn at random")
+    args, kwargs = list(node.args), dict(node.kwargs)
+    for name, place in places.items():
+        if place is not None and place < len(args):
+            args[place] = _CHANCE[name]
+        elif name in kwargs:
+            kwargs[name] = _CHANCE[name]
+    return replace(node, args=tuple(args), kwargs=kwargs)
+
+
+def _in_role(op: str, dtype: str, kind: str, rng: Random, rules: RuleTable) -> Program:
+    """An ordinary call whose arguments in one role have another dtype, if eager takes that."""
+    role, _, other = kind.partition(" ")
+    if not takes_role(op, role):
+        raise Refused(f"it has no {role}")
+    for _ in range(2 * _TRIES):  # optional arguments are not always given
+        program = _applied(op, dtype, "ordinary", ORDINARY, rng, rules)[0]
+        metas = {item.id: item.meta for item in program.given()}
+        changed = {ref for ref in arguments_in(program, role) if metas[ref].dtype != other}
+        if changed:
+            break
+    else:
+        raise Refused(f"its {role} has that dtype already")
+    tensors = {item.id: recreate(recipe, item.meta) for item, recipe in zip(program.inputs, program.example)}
+    tensors |= {c.id: recreate(c.made, c.meta) for c in program.constants if c.made is not None}
+    tensors |= {ref: tensors[ref].to(DTYPES[other]) for ref in changed}
+    node = program.nodes[0]
+    return _program_of(op, node.args, node.kwargs, tensors, {}, frozenset(c.id for c in program.constants))
 
 
 def _tensors(shape: tuple[int, ...], dtype: str, values: str, kind: str, rng: Random) -> Base:
@@ -295,16 +335,3 @@ def _meta(result: Any) -> NodeMeta:
     if isinstance(result, list | tuple):
         return tuple(_meta(item) for item in result)
     raise Refused("its result is not a tensor")
-
-
-def _main_dtype(program: Program) -> str:
-    """The dtype of the first tensor that the call reads."""
-    metas = {item.id: item.meta for item in program.given()}
-    read = [leaf for _, leaf in leaves(program.nodes[0].args) if type(leaf) is Ref]
-    return metas[int(read[0])].dtype if read else ""
-
-
-@functools.cache
-def roles(op: str) -> tuple[str, ...]:
-    """The tensor arguments of an operator by name, where their dtype may differ from that of the first one."""
-    return tuple(a.name for a in ops.arguments_of(op) if "Tensor" in str(a.type))
