@@ -55,9 +55,10 @@ def test_models_get_a_row_per_platform() -> None:
 
 def test_a_model_that_cannot_be_checked_is_a_row_too(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
-    broken.write_text("raise RuntimeError('no such thing')\n")
-    found = models.measure(silent, [str(broken)], ON[:1])
-    assert found.rows[0][str(broken)] == "not checked" and "no such thing" in found.conclusion
+    broken.write_text("def build():\n    raise RuntimeError('no such thing')\n")
+    spec = f"{broken}:build"
+    found = models.measure(silent, [spec], ON[:1])
+    assert found.rows[0][spec] == "not checked" and "no such thing" in found.conclusion
 
 
 def test_emulated_platforms_are_refused_and_unready_ones_left_out() -> None:
