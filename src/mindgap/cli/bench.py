@@ -294,7 +294,7 @@ def witnesses(
     count: Annotated[int, typer.Option(help="Divergences to run again.", min=1)] = 200,
     seed: Seed = 0,
 ) -> None:
-    """Run divergences of a campaign again, each alone in a fresh process."""
+    """Run divergences again, each alone in a fresh process."""
 
 
 @_bench
