@@ -12,6 +12,7 @@ from mindgap.campaign.dossier import Dossier, NumberedVariant
 from mindgap.campaign.explaining import Explaining
 from mindgap.campaign.flow import Errand, Flow
 from mindgap.campaign.ledger import Ledger
+from mindgap.campaign.messages import message_class
 from mindgap.campaign.plan import BASELINE, Plan
 from mindgap.campaign.progress import EXPLAIN, LATE, RELATIONS, Progress, Snapshot
 from mindgap.campaign.queues import Gather, WorkQueue
@@ -39,7 +40,7 @@ BACKLOG: Final = 24
 """Variants that may wait for a slow platform before it falls behind and is served later."""
 CROWDS: Final = Gather(CROWD * ROUNDS, 4.0, 120.0)
 """A full crowd is worth waiting some seconds for; of a slow compiler it takes no more than about two minutes."""
-ALONE: Final = Gather(64, 90.0, 180.0)
+ALONE: Final = Gather(64, 150.0, 180.0)
 """Confirmations share a fresh process: starting one takes seconds."""
 WATCH_S: Final = 1.0
 
@@ -315,6 +316,9 @@ class CampaignRun:
     def _puts_off(self, dossier: Dossier) -> bool:
         """Whether a fragment shows only what is known; then it is forgotten until all else is done."""
         asked = [self.interests[name].confirms(sign) for name, sign in dossier.signs.items() if name in self.interests]
+        if dossier.pending:
+            refusal = dossier.baseline.failed_at, message_class(dossier.baseline.message)
+            asked = [self.interests[n].tries(dossier.variant, refusal) for n in dossier.pending if n in self.interests]
         if self._patient or any(asked) or not asked:
             return False
         dossier.discard_outputs()

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from mindgap.campaign.dossier import NumberedVariant, Sign
-from mindgap.campaign.messages import operators_in
 from mindgap.campaign.runners import LocalRunner, OnPause, Stopped
 from mindgap.execution.batches import BatchWorker
 from mindgap.execution.parcel import Parcel
@@ -21,23 +20,33 @@ from mindgap.execution.pool import Pool, in_a_row
 from mindgap.execution.process import Death
 from mindgap.platforms.base import Platform
 from mindgap.platforms.crowds import CrowdRun, RunCrowd, run_crowd, structures_of
+from mindgap.platforms.messages import operators_in
 from mindgap.platforms.registry import adapter_class
 from mindgap.platforms.running import believed, died
 from mindgap.program.crowd import by_halves, halves
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import PlatformSpec
 
+Refusal = tuple[str, str]
+"""The operator that eager refuses and its message, without numbers and names."""
 CROWD: Final = 48
 """Programs in a crowd of those that a platform is known to accept; all rounds of a fragment are one program."""
 CROWD_WORKER: Final = "crowds"
 ALONE_WORKER: Final = "alone"
 _ENOUGH: Final = 2
 """So often a context is run on a platform before fragments with something new go first."""
-_OFTEN: Final = 2
+_OFTEN: Final = 1
 """Fragments that are run alone for an operator with a kind of difference before others like them wait for the end."""
-_PRIOR: Final = (0.05, 4.0)
-"""The chance that an unknown platform refuses an operator in a dtype, and how many observations that is worth. Those
-that refuse nearly half of all pairs share their lowering, so no crowd of theirs is halved."""
+_CHECKS: Final = 2
+"""Fragments that are run for one check of eager before others that fail it wait for the end: each is compiled alone,
+as compiled code that does not check often dies."""
+_PRIOR: Final = (0.01, 8.0)
+"""The chance that an unknown platform refuses an operator in a dtype so late that others have to be compiled again,
+and how many observations that is worth: of 250 fragments inductor refuses 4 while it lowers them. Those that refuse
+nearly half of all pairs share their lowering, so no crowd of theirs is halved."""
+_REFUSALS: Final = 3.0
+"""In a crowd of newcomers. A compiler refuses before it generates code: a crowd that is refused costs a fifth of one
+that is compiled, and a small crowd nearly as much as a large one (docs/decisions/0009)."""
 _WEIGHT: Final = 2.0
 """How many observations the platform's own rate is worth against those of one operator or dtype."""
 
@@ -56,6 +65,8 @@ class Interest:
         self._hot: Counter[str] = Counter()
         self._confirmed: Counter[Sign] = Counter()
         """Of what crowds showed: how often it was asked for alone, what vanished there left out."""
+        self._refusals: dict[Refusal, set[str]] = {}
+        """By refusal of eager: structures that were run to learn whether the platform refuses them too."""
         self._lock = threading.Lock()
 
     def wants(self, variant: NumberedVariant, pressed: bool) -> bool:
@@ -77,10 +88,11 @@ class Interest:
         with self._lock:
             signatures = _signatures(variant)
             unknown = [name for name in signatures if name not in self._accepted]
-            for name in unknown if outcome.ok else unknown[:1] if len(unknown) == 1 else ():
+            breaks = not outcome.ok and outcome.status is not Status.REJECTED  # those are told apart beforehand
+            for name in unknown if not breaks else unknown[:1] if len(unknown) == 1 else ():
                 for part in ("", _operator(name), name.partition(" ")[2]):
                     self._seen[part] += 1
-                    self._turned_down[part] += not outcome.ok
+                    self._turned_down[part] += breaks
             if outcome.ok:
                 self._accepted.update(signatures)
             elif outcome.status is Status.UNSUPPORTED:
@@ -101,30 +113,34 @@ class Interest:
             self._confirmed[sign] += 1
             return not operator or self._confirmed[sign] <= _OFTEN
 
+    def tries(self, variant: NumberedVariant, refusal: Refusal) -> bool:
+        """Whether what eager refuses is worth running now: a check that was tried can wait for the end."""
+        with self._lock:
+            tried = self._refusals.setdefault(refusal, set())
+            if len(tried) < _CHECKS:
+                tried.add(variant.parcel.structure)
+            return variant.parcel.structure in tried
+
     def vanished(self, sign: Sign) -> None:
         """Alone it was not there: the next that shows it is asked for again."""
         with self._lock:
             self._confirmed[sign] = 0
 
-    def crowds(self, variants: Sequence[NumberedVariant], most: int) -> Iterator[list[int]]:
-        """Which of these run together: the accepted, and newcomers so that about one of a crowd is refused.
-
-        A crowd with a refusal is halved until it is alone: smaller crowds would save nothing more, as one that is run
-        again costs what its members cost.
-        """
+    def crowds(
+        self, variants: Sequence[NumberedVariant], groups: Sequence[list[int]], most: int
+    ) -> Iterator[list[list[int]]]:
+        """Which structures run together: the accepted, and newcomers so that few of a crowd are refused."""
         with self._lock:
-            chances = [self._chance(variant) for variant in variants]
-        groups = structures_of([variant.parcel for variant in variants])
+            chances = {group[0]: self._chance(variants[group[0]]) for group in groups}
         crowd: list[list[int]] = []
         for group in sorted(groups, key=lambda group: chances[group[0]]):
             chance = chances[group[0]]
-            parts_here = bool(crowd) and (chance > 0.0) != (chances[crowd[-1][0]] > 0.0)
-            if parts_here or len(crowd) == most or len(crowd) * chance >= 1:
-                yield [number for members in crowd for number in members]
+            if crowd and (chance == 1.0 or len(crowd) == most or len(crowd) * chance >= _REFUSALS):
+                yield crowd
                 crowd = []
             crowd.append(group)
         if crowd:
-            yield [number for members in crowd for number in members]
+            yield crowd
 
     def _chance(self, variant: NumberedVariant) -> float:
         """How likely the platform is to refuse it."""
@@ -172,20 +188,17 @@ class CrowdRunner:
     ) -> None:
         """Every fragment is done when this returns, unless the campaign was stopped.
 
-        What eager has `refused` keeps apart: compiled code that does not check as eager does often dies of it.
+        What eager has `refused` is told: compiled code that does not check as eager does often dies of it.
         """
         if self._shares_lowering:  # one by one they cost little more, and a refusal costs nobody else anything
             self._settle_apart(variants, done)
             return
-        accepted = [number for number in range(len(variants)) if not refused[number]]
-        rest = [number for number in range(len(variants)) if refused[number]]
-        together = list(self._interest.crowds([variants[number] for number in accepted], CROWD))
-        alone = structures_of([variants[number].parcel for number in rest])
-        for crowd in (
-            *([accepted[n] for n in some] for some in together),
-            *([rest[n] for n in some] for some in alone),
-        ):
-            self._settle_all([variants[number] for number in crowd], crowd, done)
+        groups = structures_of([variant.parcel for variant in variants])
+        wild = [group for group in groups if all(refused[number] for number in group)]
+        usual = [group for group in groups if group not in wild]
+        crowds: list[list[list[int]]] = [*self._interest.crowds(variants, usual, CROWD), wild]
+        for crowd in crowds:
+            self._settle_all(variants, crowd, refused, done)
 
     def _settle_apart(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
         files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in variants]
@@ -198,7 +211,9 @@ class CrowdRunner:
             done(number, outcome)
 
         def accept(number: int, found: CrowdRun, alone: bool) -> bool:
-            settle(number, self._believed(found, [files[number]])[0])
+            (outcome,) = self._believed(found, [files[number]]).outcomes
+            assert outcome is not None
+            settle(number, outcome)
             return True
 
         def on_death(number: int, death: Death) -> None:
@@ -208,49 +223,71 @@ class CrowdRunner:
         self._worker.work(len(variants), request, accept, on_death)
 
     def _settle_all(
-        self, variants: Sequence[NumberedVariant], numbers: Sequence[int], done: Callable[[int, Outcome], None]
+        self,
+        variants: Sequence[NumberedVariant],
+        crowd: Sequence[Sequence[int]],
+        refused: Sequence[bool],
+        done: Callable[[int, Outcome], None],
     ) -> None:
-        named: list[str] = []
+        """Structures in one program, with the numbers of their rounds; in parts where that fails."""
+        named: tuple[str, ...] = ()
+        settled: set[int] = set()
 
-        def settle(members: Sequence[int]) -> bool:
-            found = self._run([variants[member] for member in members])
+        def settle(groups: Sequence[Sequence[int]]) -> bool:
+            nonlocal named
+            left = [number for group in groups for number in group if number not in settled]
+            found = self._run([variants[number] for number in left], [refused[number] for number in left])
             if found is None:
                 return True  # the campaign was stopped
-            if len(found) < len(members):
-                named[:] = operators_in(found[0].message)
-                return False
-            for member, outcome in zip(members, found):
-                self._interest.settled(variants[member], outcome)
-                done(numbers[member], outcome)
-            return True
+            for number, outcome in zip(left, found.outcomes):
+                if outcome is not None:
+                    settled.add(number)
+                    self._interest.settled(variants[number], outcome)
+                    done(number, outcome)
+            named = found.named
+            return settled.issuperset(left)
 
-        def part(members: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
-            """Those with an operator that the message names, and the others; halves where it names none."""
-            guilty = [m for m in members if any(_name(c) in named for c in variants[m].contexts)]
-            rest = [member for member in members if member not in guilty]
-            return (guilty, rest) if guilty and rest else halves(members)
+        def part(groups: Sequence[Sequence[int]]) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]:
+            """Those with an operator that the failure names, and the others; halves where it names none.
 
-        by_halves(range(len(variants)), settle, part)
+            Rounds of one structure are parted last.
+            """
+            left = [group for group in groups if not settled.issuperset(group)]
+            if len(left) == 1:
+                some, others = halves(left[0])
+                return [some], [others]
+            guilty = [g for g in left if any(_name(c) in named for c in variants[g[0]].contexts)]
+            rest = [group for group in left if group not in guilty]
+            return (guilty, rest) if guilty and rest else halves(left)
 
-    def _run(self, variants: Sequence[NumberedVariant]) -> list[Outcome] | None:
-        """What became of each in one crowd; a single outcome is the failure of all."""
+        by_halves(crowd, settle, part)
+
+    def _run(self, variants: Sequence[NumberedVariant], refused: Sequence[bool]) -> CrowdRun | None:
+        """What became of each in one crowd; None when the campaign was stopped."""
         files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in variants]
-        request = RunCrowd(tuple(variant.parcel for variant in variants), tuple(map(str, files)))
+        risky = tuple(number for number, is_refused in enumerate(refused) if is_refused)
+        request = RunCrowd(tuple(v.parcel for v in variants), tuple(map(str, files)), risky=risky)
         found = self._worker.once(request)
         if isinstance(found, Death) and len(variants) == 1:  # others died with it before: it must die by itself
             found = self._worker.once(request, fresh=True)
             found = in_a_row(found) if isinstance(found, Death) else found
         if isinstance(found, Death):
-            return [died(self._spec.name, found)]
+            outcome = died(self._spec.name, found)
+            return CrowdRun((outcome if len(variants) == 1 else None,) * len(variants), outcome)
         return self._believed(found, files) if found is not None else None
 
-    def _believed(self, found: CrowdRun, files: Sequence[Path]) -> list[Outcome]:
-        """What a worker says of these files; one outcome where it says something of all or speaks of others."""
-        if found.failure is not None and not found.failure.ok:
-            return [believed(found.failure, self._spec, files[0])]
+    def _believed(self, found: CrowdRun, files: Sequence[Path]) -> CrowdRun:
+        """What a worker says of these files; one that speaks of others has crashed."""
         if len(found.outcomes) != len(files):
-            return [Outcome(self._spec.name, Status.CRASH, Stage.LOAD, "its answer speaks of other programs")]
-        return [believed(outcome, self._spec, file) for outcome, file in zip(found.outcomes, files)]
+            lie = Outcome(self._spec.name, Status.CRASH, Stage.LOAD, "its answer speaks of other programs")
+            return CrowdRun((lie if len(files) == 1 else None,) * len(files), lie)
+        outcomes = tuple(
+            believed(outcome, self._spec, file) if outcome is not None else None
+            for outcome, file in zip(found.outcomes, files)
+        )
+        if outcomes == (None,):
+            outcomes = (found.failure or Outcome(self._spec.name, Status.CRASH, Stage.LOAD, "it gave no answer"),)
+        return replace(found, outcomes=outcomes)
 
 
 class FreshRunner(LocalRunner):

@@ -47,7 +47,7 @@ class Flow:
         self.judges: WorkQueue[Dossier] | None = None
         self._finish = finish
         self._put_off = put_off or (lambda dossier: False)
-        """Takes a fragment away whose `signs` need no confirmation now; whether it did."""
+        """Takes away a fragment that shows what is known or that eager refuses like others before; whether it did."""
 
     def start(self, dossier: Dossier, platforms: Sequence[str]) -> None:
         """Send a variant to platforms that have not run it; with none, only what is known is judged."""
@@ -147,8 +147,9 @@ class Flow:
     def _advance(self, dossier: Dossier) -> None:
         """All platforms that had the variant have answered."""
         if dossier.pending:
-            platforms, dossier.pending = dossier.pending, ()
-            self._send_to_crowds(dossier, platforms)
+            if dossier.baseline.ok or not self._put_off(dossier):
+                platforms, dossier.pending = dossier.pending, ()
+                self._send_to_crowds(dossier, platforms)
             return
         other = dossier.other_alone()
         if other & dossier.verdicts.keys():  # what was judged is not what it gives alone: all is judged again
@@ -160,7 +161,7 @@ class Flow:
             assert self.judges is not None
             self.judges.put(dossier)
         elif not dossier.confirmed and (accepting := self._accepting(dossier)):
-            dossier.operators |= dict.fromkeys(accepting, culprit(decode(dossier.variant.parcel.program), ()))
+            dossier.operators |= dict.fromkeys(accepting, refusing_operator(dossier))
             self._confirm(dossier, accepting)
         else:
             self._conclude(dossier)
@@ -194,8 +195,7 @@ class Flow:
         if dossier.variant.is_fragment:
             nameless = dossier.verdicts.keys() - dossier.operators.keys()
             refused = [name for name in sorted(nameless) if dossier.verdicts[name].kind is Kind.VALIDATION]
-            named = culprit(decode(dossier.variant.parcel.program), ()) if refused else ""
-            dossier.operators |= dict.fromkeys(refused, named)
+            dossier.operators |= dict.fromkeys(refused, refusing_operator(dossier) if refused else "")
         accused = {n: op for n, op in dossier.operators.items() if op and n not in dossier.crowd_only}
         dossier.operators = {n: op for n, op in accused.items() if dossier.verdicts[n].conclusion not in HARMLESS}
         dossier.discard_outputs()
@@ -211,6 +211,11 @@ def _is_gone(verdict: Verdict, sign: Sign | None) -> bool:
 def _sign(dossier: Dossier, name: str) -> Sign:
     verdict = dossier.verdicts.get(name)
     return dossier.operators.get(name, ""), Kind.VALIDATION if verdict is None else verdict.kind
+
+
+def refusing_operator(dossier: Dossier) -> str:
+    """The operator that eager refuses: where its call failed, or the only one that there is."""
+    return dossier.baseline.failed_at or culprit(decode(dossier.variant.parcel.program), ())
 
 
 def culprits(content: bytes, found: Judged) -> dict[str, str]:

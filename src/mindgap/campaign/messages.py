@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mindgap.platforms.messages import operators_in
+
 LONGEST: Final = 160
 
 _REWRITES: Final = tuple(
@@ -19,8 +21,6 @@ _REWRITES: Final = tuple(
     )
 )
 
-_OPERATOR: Final = re.compile(r"\b(aten(?:\.|::)\w+)")
-
 
 def message_class(message: str) -> str:
     """The first line of a message without what differs from program to program."""
@@ -33,8 +33,3 @@ def message_class(message: str) -> str:
 def operator_in(message: str) -> str | None:
     """The operator that a message names, as `aten.name`."""
     return next(iter(operators_in(message)), None)
-
-
-def operators_in(message: str) -> list[str]:
-    """Every operator that a message names, as `aten.name`."""
-    return [name.replace("::", ".") for name in dict.fromkeys(_OPERATOR.findall(message))]

@@ -138,7 +138,7 @@ class WorkQueue(Generic[T]):
 
     def _gathered(self, batch: list[T], gather: Gather) -> list[T]:
         wanted = int(gather.batch_s / self.pace_s) if self.pace_s else gather.most
-        deadline = time.monotonic() + min(gather.wait_s, 2.0**self.batches)
+        deadline = time.monotonic() + min(gather.wait_s, 4.0**self.batches)
         while len(batch) < min(wanted, gather.most) and not self._stop.is_set():
             left_s = 0.0 if self.hurried else deadline - time.monotonic()
             try:

@@ -324,12 +324,17 @@ def _cause_of_death(code: int | None, spec: PlatformSpec, log: str) -> tuple[Sta
         last = log.splitlines()[-1] if log else "it printed nothing"
         return Status.CRASH, f"the process ended by itself with exit code {code}: {last}"
     number = -code
-    name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
     if number == signal.SIGXCPU:
         return Status.TIMEOUT, f"used more than {spec.limits.cpu_s:g} s of CPU time"
     if number == signal.SIGABRT and any(word in log for word in ("bad_alloc", "alloc", "out of memory")):
         return Status.OOM, f"out of memory (limit {spec.limits.memory_mb} MB)"
-    return Status.CRASH, f"killed by {name}{_MEANING.get(name, '')}"
+    return Status.CRASH, killed_by(number)
+
+
+def killed_by(number: int) -> str:
+    """How a process ended, by the number of the signal that ended it."""
+    name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
+    return f"killed by {name}{_MEANING.get(name, '')}"
 
 
 def _cause_of_kill(before: int | None, after: int | None) -> tuple[Status, str]:
@@ -370,12 +375,19 @@ def _environment(spec: PlatformSpec, temporary: Path, isolated: bool) -> dict[st
 
 
 def _compiler_cache(temporary: Path, isolated: bool) -> dict[str, str]:
-    """Where inductor keeps what it compiled: where it would without a temporary directory of the worker's own."""
-    if "TORCHINDUCTOR_CACHE_DIR" in os.environ and not isolated:
-        return {}
+    """Where inductor keeps what it compiled: where it would without a temporary directory of the worker's own.
+
+    Its precompiled headers take ten seconds, and it looks for them in the temporary directory whatever it is told.
+    """
     try:
         user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
     except (KeyError, OSError):  # a user without a name
         user = f"uid_{os.getuid()}"
-    folder = temporary if isolated else Path(tempfile.gettempdir())
-    return {"TORCHINDUCTOR_CACHE_DIR": str(folder / f"torchinductor_{user}")}
+    own, usual = temporary / f"torchinductor_{user}", Path(tempfile.gettempdir()) / f"torchinductor_{user}"
+    if not isolated:
+        with contextlib.suppress(OSError):  # then they are compiled again
+            usual.mkdir(exist_ok=True)
+            own.symlink_to(usual, target_is_directory=True)
+    if "TORCHINDUCTOR_CACHE_DIR" in os.environ and not isolated:
+        return {}
+    return {"TORCHINDUCTOR_CACHE_DIR": str(own if isolated else usual)}

@@ -164,6 +164,10 @@ class Platform(ABC):
     def foresee(self, cases: Sequence[Case]) -> None:  # noqa: B027 - most have nothing to share
         """Cases that are prepared next, one by one: what they share can be made here, once for all of them."""
 
+    def surely_refuses(self, case: Case) -> bool:
+        """Whether it is known, at little cost, that it will refuse a case: then no other case is prepared with it."""
+        return False
+
     def status_of(self, error: Exception, stage: Stage) -> Status:
         """What kind of failure an exception of this runtime is."""
         return status_of(error, stage)

@@ -2,7 +2,8 @@
 
 Side by side they are one program, by the platform's ordinary way: prepared once, run, split afterwards. Apart, each is
 prepared alone, after what they share was made once for all of them (`Platform.foresee`). Cases that differ in nothing
-but their inputs are prepared once either way, and take turns.
+but their inputs are prepared once either way, and take turns. Those whose inputs may end the process take theirs last,
+in a copy of it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from mindgap.execution import arena
 from mindgap.execution.parcel import Constants, Parcel, open_parcel
 from mindgap.execution.tasks import Worker, hosting, stream_task
 from mindgap.platforms.base import Platform, Prepared, StageClock
+from mindgap.platforms.copies import outcome_of_copy
+from mindgap.platforms.messages import operators_in
 from mindgap.platforms.running import one_run
 from mindgap.program.case import Case
 from mindgap.program.crowd import crowd_of
@@ -35,14 +39,21 @@ class RunCrowd:
     cases: tuple[Parcel, ...]
     files: tuple[str, ...]
     apart: bool = False
+    risky: tuple[int, ...] = ()
+    """By position: cases that eager refuses, while it takes others of their structure."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrowdRun:
-    """What became of a crowd: an outcome per case, or the one failure of all. Apart, there is one for each case."""
+    """What became of a crowd: an outcome per case, or None where `failure` is that of all of those together.
 
-    outcomes: tuple[Outcome, ...] = ()
+    Apart, there is one with a single outcome for each case.
+    """
+
+    outcomes: tuple[Outcome | None, ...] = ()
     failure: Outcome | None = None
+    named: tuple[str, ...] = ()
+    """Operators that the failure names."""
 
 
 @hosting(NoSpace)
@@ -57,9 +68,10 @@ def run_crowd(worker: Worker, request: RunCrowd) -> Iterator[CrowdRun]:
             yield CrowdRun((_told(worker, outcome, parcel, file),))
         return
     found = _together(cheaper, worker, request)
-    if found.failure is not None and len(request.cases) == 1:
-        found = CrowdRun((found.failure,))
-    told = [_told(worker, *item) for item in zip(found.outcomes, request.cases, request.files)]
+    told = [
+        _told(worker, outcome, parcel, file) if outcome is not None else None
+        for outcome, parcel, file in zip(found.outcomes, request.cases, request.files)
+    ]
     yield replace(found, outcomes=tuple(told))
 
 
@@ -72,7 +84,8 @@ def _told(worker: Worker, found: Outcome, parcel: Parcel, file: str) -> Outcome:
     usual: Platform = worker.platform
     known = worker.keep(_Refusals)
     kind = _kind_of(found)
-    if found.ok or not usual.in_crowds or kind in known:
+    ended = found.status in (Status.CRASH, Status.TIMEOUT)  # a copy of this process: here it would end this one
+    if found.ok or ended or not usual.in_crowds or kind in known:
         return found
     (told,) = _apart(usual, worker, RunCrowd((parcel,), (file,)))
     if told.status is found.status:
@@ -111,17 +124,47 @@ def _apart(platform: Platform, worker: Worker, request: RunCrowd) -> Iterator[Ou
 
 
 def _together(platform: Platform, worker: Worker, request: RunCrowd) -> CrowdRun:
-    """One program of all structures, prepared once; cases of one structure take turns in it."""
+    """One program of all structures, prepared once; cases of one structure take turns in it.
+
+    What the platform will surely refuse is prepared alone: among others it would only cost them a second try. So is a
+    structure with no case that eager takes, each time in a copy of this process.
+    """
+    cases = [open_parcel(parcel, worker.keep(Constants)) for parcel in request.cases]
+    files, risky = [Path(file) for file in request.files], frozenset(request.risky)
+    structures = structures_of(request.cases)
+    hopeless = [s for s in structures if len(structures) > 1 and platform.surely_refuses(cases[s[0]])]
+    wild = [s for s in structures if s not in hopeless and risky.issuperset(s)]
+    likely = [s for s in structures if s not in hopeless and s not in wild]
+    found: dict[int, Outcome] = {}
+    for number in (number for members in wild for number in members):
+        run = partial(_alone, platform, worker, cases[number], files[number])
+        found[number] = outcome_of_copy(platform.spec.name, run)
+    failure: Outcome | None = None
+    named: tuple[str, ...] = ()
+    for some in ([likely] if likely else []) + [[members] for members in hopeless]:
+        clock = StageClock(worker.reach)
+        try:
+            found |= _Turns(platform, cases, some, risky, clock).run(files)
+        except NoSpace:
+            raise
+        except Exception as error:
+            failed = _failed(platform, error, clock)
+            same_for_all = clock.current is not Stage.RUN or failed.status is Status.UNSUPPORTED
+            if len(some) == 1 and (same_for_all or len(some[0]) == 1):
+                first, *rest = some[0]
+                found |= {first: failed} | dict.fromkeys(rest, replace(failed, seconds={}))
+            else:
+                failure, named = failed, tuple(operators_in(str(error)))
+    return CrowdRun(tuple(found.get(number) for number in range(len(cases))), failure, named)
+
+
+def _alone(platform: Platform, worker: Worker, case: Case, file: Path) -> Outcome:
     clock = StageClock(worker.reach)
     try:
-        cases = [open_parcel(parcel, worker.keep(Constants)) for parcel in request.cases]
-        turns = _Turns(platform, cases, structures_of(request.cases), clock)
-        outcomes = turns.run([Path(file) for file in request.files])
-    except NoSpace:
-        raise
+        prepared = platform.prepare(case, clock)
+        return _ran(platform, prepared, one_run(prepared, case, clock), file, clock.seconds)
     except Exception as error:
-        return CrowdRun(failure=_failed(platform, error, clock))
-    return CrowdRun(tuple(outcomes))
+        return _failed(platform, error, clock)
 
 
 def structures_of(parcels: Sequence[Parcel]) -> list[list[int]]:
@@ -136,19 +179,27 @@ class _Turns:
     """A crowd with one place for each structure."""
 
     def __init__(
-        self, platform: Platform, cases: Sequence[Case], structures: Sequence[Sequence[int]], clock: StageClock
+        self,
+        platform: Platform,
+        cases: Sequence[Case],
+        structures: Sequence[Sequence[int]],
+        risky: frozenset[int],
+        clock: StageClock,
     ) -> None:
-        self._platform, self._cases, self._structures, self._clock = platform, cases, structures, clock
-        self._crowd = crowd_of([cases[members[0]] for members in structures])
+        self._platform, self._cases, self._clock = platform, cases, clock
+        self._count = sum(map(len, structures))
+        self._harmless = [[n for n in members if n not in risky] or list(members) for members in structures]
+        self._risky = [[n for n in members if n not in some] for members, some in zip(structures, self._harmless)]
+        self._crowd = crowd_of([cases[members[0]] for members in self._harmless])
         self._prepared = platform.prepare(self._crowd.case, clock)
 
-    def run(self, files: Sequence[Path]) -> list[Outcome]:
+    def run(self, files: Sequence[Path]) -> dict[int, Outcome]:
         """An outcome for each case; raises where no turn can tell them apart."""
         found: dict[int, Outcome] = {}
         works: list[int] | None = None
         failed: list[list[int]] = []
-        for turn in range(max(map(len, self._structures))):
-            chosen = [members[min(turn, len(members) - 1)] for members in self._structures]
+        for turn in range(max(map(len, self._harmless))):
+            chosen = [members[min(turn, len(members) - 1)] for members in self._harmless]
             try:
                 found |= self._turn(chosen, files, found)
                 works = chosen
@@ -162,7 +213,18 @@ class _Turns:
             for place, number in enumerate(chosen):
                 if number not in found:
                     found |= self._blamed(place, number, works or [number], files)
-        return [found[number] for number in range(len(self._cases))]
+        for place, members in enumerate(self._risky):
+            for number in members:
+                found[number] = self._in_a_copy(place, number, works or [number], files)
+        return found
+
+    def _in_a_copy(self, place: int, number: int, works: Sequence[int], files: Sequence[Path]) -> Outcome:
+        """One case that may end whatever runs it, among others that are known to run."""
+
+        def run() -> Outcome:
+            return self._blamed(place, number, works, files)[number]
+
+        return outcome_of_copy(self._platform.spec.name, run)
 
     def _blamed(self, place: int, number: int, works: Sequence[int], files: Sequence[Path]) -> dict[int, Outcome]:
         """One case among others that are known to run."""
@@ -178,7 +240,7 @@ class _Turns:
         """Outcomes of those that are not known yet."""
         case = self._crowd.on([self._cases[number] for number in chosen])
         parts = self._crowd.split(one_run(self._prepared, case, self._clock))
-        seconds = {stage: spent / len(self._cases) for stage, spent in self._clock.seconds.items()}
+        seconds = {stage: spent / self._count for stage, spent in self._clock.seconds.items()}
         return {
             number: _ran(self._platform, self._prepared, part, files[number], seconds)
             for number, part in zip(chosen, parts)

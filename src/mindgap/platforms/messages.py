@@ -45,6 +45,7 @@ class MessageRules:
 
 NO_RULES: Final = MessageRules()
 
+_OPERATOR: Final = re.compile(r"\b(aten(?:\.|::)\w+)")
 _TORCH_AND_MINDGAP: Final = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 _STANDARD_LIBRARY: Final = sysconfig.get_path("stdlib")
 
@@ -133,3 +134,8 @@ def _compiled(rules: MessageRules) -> _Patterns:
         re.compile("|".join((*_NOISE, *rules.noise)), re.IGNORECASE),
         tuple(re.compile(words, re.IGNORECASE) for words in (*rules.telling, *_TELLING)),
     )
+
+
+def operators_in(message: str) -> list[str]:
+    """Every operator that a message names, as `aten.name`."""
+    return [name.replace("::", ".") for name in dict.fromkeys(_OPERATOR.findall(message))]

@@ -22,9 +22,10 @@ from mindgap.platforms.base import FALLBACK, Platform, Prepared, StageClock, Sta
 from mindgap.platforms.messages import innermost, line_of
 from mindgap.program.build import without_buffers
 from mindgap.program.case import Case
+from mindgap.program.interpret import raised_at
 from mindgap.reading.limits import MESSAGE
 from mindgap.records.memory import collect_seldom
-from mindgap.records.outcome import Outcome, Stage, Status, StoredTensor
+from mindgap.records.outcome import AT, Outcome, Stage, Status, StoredTensor
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.tensors import DTYPES, NamedTensor, same_outputs
 
@@ -106,6 +107,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
             message,
             exception=type(innermost(error)).__name__ if not isinstance(error, StageFailure) else "",
             where=line_of(error),
+            note=f"{AT}{operator}" if (operator := raised_at(error)) else "",
             seconds=clock.seconds,
             emulates=platform.spec.emulates,
         )

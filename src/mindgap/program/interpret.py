@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -22,6 +23,15 @@ Caller: TypeAlias = Callable[[Node, Callable[..., Any], list[Any], dict[str, Any
 
 _PLAIN: Final = frozenset({int, float, bool, str, type(None)})
 """What is passed on as it is."""
+
+
+_RAISED_AT: Final = "mindgap_operator"
+"""The attribute of an exception that came out of a node's call."""
+
+
+def raised_at(error: BaseException) -> str:
+    """The operator whose call in a program raised an exception; empty where it came from elsewhere."""
+    return str(getattr(error, _RAISED_AT, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +96,15 @@ class Executable:
         for node, function, arguments, named, dead in self._steps:
             args = [value_of(argument) for argument in arguments]
             kwargs = {key: value_of(argument) for key, argument in named.items()} if named else {}
-            if caller is None or (called is not None and node.id not in called):
-                result = function(*args, **kwargs)
-            else:
-                result = caller(node, function, args, kwargs)
+            try:
+                if caller is None or (called is not None and node.id not in called):
+                    result = function(*args, **kwargs)
+                else:
+                    result = caller(node, function, args, kwargs)
+            except Exception as error:
+                with contextlib.suppress(AttributeError):
+                    setattr(error, _RAISED_AT, node.op)
+                raise
             values[node.id] = observer(node, result) if observer else result
             for identity in dead:
                 del values[identity]

@@ -55,6 +55,7 @@ class StoredTensor:
     """The layout that the platform really returned; the file holds a compact copy."""
 
 
+AT: Final = "at "
 DIGEST_BYTES: Final = 16
 
 NO_OUTPUTS: Final = hashlib.blake2b(digest_size=DIGEST_BYTES).hexdigest()
@@ -83,7 +84,8 @@ class Outcome:
     not_compared: tuple[str, ...] = ()
     """Outputs that are neither tensors nor numbers, each with its class: `state (Session)`."""
     note: str = ""
-    """What a reader should know although nothing failed (graph breaks, a fallback)."""
+    """What a reader should know besides (graph breaks, a fallback); of a failure that came out of one operator's call,
+    `at aten.index_add.default`."""
     fallback: float | None = None
     """The share of operators that ran elsewhere than the platform says; None where its runtime cannot tell."""
     family: str = ""
@@ -109,6 +111,11 @@ class Outcome:
     @property
     def ok(self) -> bool:
         return self.status is Status.OK
+
+    @property
+    def failed_at(self) -> str:
+        """The operator whose call failed, where the platform calls one after the other."""
+        return self.note.removeprefix(AT) if self.note.startswith(AT) and not self.ok else ""
 
     @property
     def total_seconds(self) -> float:

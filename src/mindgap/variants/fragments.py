@@ -58,8 +58,10 @@ _CUT: Final = 0.35
 """The part of the fragments that is cut out of a real program; the others put an operator on tensors of one."""
 _SIZES: Final = (1, 2, 2, 3, 4, 6)
 """Operators that are cut out."""
-_SECOND: Final = 0.3
+_SECOND: Final = 0.4
 """How often another operator reads the result."""
+_REVEALED: Final = 0.3
+"""How often that is the reciprocal: it tells signed zeros apart, and infinities from large numbers."""
 _WRITE: Final = 0.2
 """How often a value is overwritten by an in-place operator before or behind."""
 _TRIES: Final = 4
@@ -238,7 +240,7 @@ def _applied(given: Places, rng: Random, asked: Wish, rules: RuleTable) -> Varia
     draft.steps.append(f"apply {asked.op} to {asked.dtype}{list(shape)} with {asked.values} values")
     if rng.random() < _SECOND:
         state = draft.checkpoint()
-        other = rng.choice(catalogue.functional())
+        other = "aten.reciprocal.default" if rng.random() < _REVEALED else rng.choice(catalogue.functional())
         try:
             result = emit(draft, END, other, [result, tensors[1]])
             draft.steps.append(f"apply {other} to its result")
@@ -287,9 +289,10 @@ def _mutated(found: Variant, rng: Random, rules: RuleTable) -> Variant:
 
 
 def _tried(draft: _FragmentDraft, op: str, tensors: Sequence[Ref]) -> Ref:
-    """Arguments are drawn again where the operator refuses them."""
+    """Arguments are drawn again where the operator refuses them; values that it refuses to the end are kept."""
     for attempt in range(_TRIES):
         state = draft.checkpoint()
+        draft.keeps_refused |= attempt == _TRIES - 1
         try:
             return emit(draft, END, op, tensors)
         except Refused:

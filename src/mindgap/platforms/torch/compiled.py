@@ -44,6 +44,7 @@ from mindgap.platforms.torch.torch_run import (
 )
 from mindgap.program.case import Case
 from mindgap.program.convert import to_graph_module
+from mindgap.program.interpret import Executable
 from mindgap.program.state import ModuleState
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
@@ -89,6 +90,20 @@ class CompiledPlatform(TorchPlatform):
                 prepared.note = "; ".join(filter(None, [tally.note(), prepared.note]))
                 prepared.fallback = tally.fallback()
         return prepared
+
+    def surely_refuses(self, case: Case) -> bool:
+        """The compiler first propagates fake tensors; what fails there fails at once."""
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        if case.program is None:
+            return False
+        try:
+            with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+                tensors = [mode.from_tensor(tensor) for tensor in case.tensors]
+                Executable(case.program, case.constants).run(tensors)
+        except Exception:
+            return True
+        return False
 
     def compile(self, model: Any, placement: Placement) -> Any:
         """The model as a compiled callable; it compiles when it is first called."""
