@@ -200,6 +200,13 @@ def test_everybody_is_in_one_crowd_and_what_is_refused_is_alone(
         assert len(crowd) == 1 or not members & (refused - accepted)
 
 
+def test_a_check_of_eager_is_tried_on_two_structures_before_others_wait() -> None:
+    interest, refusal = Interest(), ("aten.a.x", "index N is out of bounds")
+    rounds = [replace(numbered("aten.a.x f32 | 1"), parcel=Parcel(b"", structure=name)) for name in "aabbcc"]
+    assert [interest.tries(variant, refusal) for variant in rounds] == [True, True, True, True, False, False]
+    assert interest.tries(rounds[-1], ("aten.b.x", "index N is out of bounds"))
+
+
 def test_with_two_unknown_parts_nobody_is_blamed() -> None:
     interest = Interest()
     interest.settled(numbered("aten.a.x f32 | 1", "aten.b.x f32 | 1"), NO)

@@ -13,6 +13,7 @@ from mindgap.execution.serve import load_adapter
 from mindgap.platforms.base import StageClock, StageFailure
 from mindgap.platforms.registry import resolve
 from mindgap.platforms.torch.compiled import Inductor
+from mindgap.program.graph import Ref
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.tensors import same_bits
 from tests.platforms.running import Network, Words, changes_input, run_on, shares_memory, task_of
@@ -178,3 +179,19 @@ print(done.status.value, children)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "ok []"
+
+
+def test_what_fake_tensors_refuse_is_refused_without_compiling() -> None:
+    platform = load_adapter(resolve("inductor"))
+    good = task_of(lambda x, i: x[i] * 2, [torch.ones(3), torch.tensor([7])], source=False)
+    assert not platform.surely_refuses(good)  # its values are looked at only when it runs
+    assert good.program is not None
+    node = next(node for node in good.program.nodes if "mul" in node.op)
+    cut = replace(node, op="aten.mean.default", args=(torch_int_input(good),), kwargs={})
+    bad = replace(good, program=replace(good.program, nodes=(*good.program.nodes[:-1], cut)))
+    assert platform.surely_refuses(bad)
+
+
+def torch_int_input(task: Any) -> Ref:
+    """The input that holds whole numbers, whose mean torch refuses."""
+    return Ref(next(item.id for item in task.program.inputs if item.meta.dtype == "int64"))

@@ -20,7 +20,7 @@ from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.tensors import TensorMeta
 from tests.campaign import programs
-from tests.platforms.turns import DEADLY, REFUSED
+from tests.platforms.turns import DEADLY, HOPELESS, REFUSED
 
 META = TensorMeta((2,), "float32", (1,))
 
@@ -37,7 +37,7 @@ def spec(name: str) -> PlatformSpec:
 
 def parcel(structure: str, number: float) -> Parcel:
     """One operator, which the first letter names, on two equal numbers."""
-    op = {"n": "aten.neg.default", "a": "aten.abs.default", "s": "aten.square.default"}[structure[:1]]
+    op = {"n": "aten.neg.default", "a": "aten.abs.default", "s": "aten.square.default", "h": HOPELESS}[structure[:1]]
     program = Program(
         f"{structure} {number}", (Input(0, "x", META),), (), (Node(1, op, (Ref(0),), {}, META),), (Ref(1),),
         (Whole(0, "x", int(number), int(number) + 1),),
@@ -50,7 +50,7 @@ def settled(pool: Pool, name: str, cases: list[Parcel], tmp_path: Path, apart: b
     answers: list[CrowdRun] = []
     pool.ask(spec(name), run_crowd, RunCrowd(tuple(cases), files, apart), on_item=answers.append)
     assert not any(answer.failure for answer in answers)
-    return [outcome for answer in answers for outcome in answer.outcomes]
+    return [outcome for answer in answers for outcome in answer.outcomes if outcome is not None]
 
 
 CASES = [parcel("neg", 1), parcel("neg", REFUSED), parcel("neg", 3), parcel("abs", -1), parcel("abs", -2)]
@@ -74,7 +74,30 @@ def test_where_every_turn_fails_the_crowd_says_so_and_is_halved(pool: Pool, tmp_
     answers: list[CrowdRun] = []
     pool.ask(spec("halved"), run_crowd, request, on_item=answers.append)
     (answer,) = answers
-    assert answer.failure is not None and not answer.outcomes
+    assert answer.failure is not None and answer.outcomes == (None, None)
+
+
+def test_what_eager_refuses_runs_in_a_copy_and_ends_nobody_else(pool: Pool, tmp_path: Path) -> None:
+    cases = (
+        parcel("neg", 1), parcel("neg", DEADLY), parcel("neg", 5), parcel("abs", -1),
+        parcel("square", DEADLY), parcel("square", 3), parcel("square", REFUSED),
+    )  # fmt: skip
+    files = tuple(str(tmp_path / f"risky{number}") for number in range(len(cases)))
+    answers: list[CrowdRun] = []
+    request = RunCrowd(cases, files, risky=(1, 2, 4, 5, 6))
+    pool.ask(spec("risky"), run_crowd, request, on_item=answers.append)
+    found = [outcome for answer in answers for outcome in answer.outcomes if outcome is not None]
+    assert [outcome.status.value for outcome in found] == ["ok", "crash", "ok", "ok", "crash", "ok", "rejected"]
+    assert [outcome.message for outcome in (found[1], found[4])] == ["killed by SIGSEGV (segmentation fault)"] * 2
+    values = [opened(outcome).outputs[0].tensor.tolist()[0] for outcome in found if outcome.ok]
+    assert values == [-1, -5, 1, 9]
+
+
+def test_what_is_surely_refused_is_prepared_alone_and_costs_nobody_a_second_try(pool: Pool, tmp_path: Path) -> None:
+    cases = [parcel("neg", 1), parcel("hopeless", 2), parcel("hopeless", 3), parcel("abs", -1)]
+    found = settled(pool, "hopeless", cases, tmp_path, apart=False)
+    assert [outcome.status for outcome in found] == [Status.OK, Status.UNSUPPORTED, Status.UNSUPPORTED, Status.OK]
+    assert found[0].note == found[3].note == "prepared 1"
 
 
 def test_apart_a_death_costs_only_the_case_that_was_running(pool: Pool, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from mindgap.records.tensors import NamedTensor
 
 REFUSED: Final = 7.0
 DEADLY: Final = 9.0
+HOPELESS: Final = "aten.floor.default"
 _COUNTS: Final = count(1)
 
 
@@ -44,6 +45,11 @@ class Turns(Platform):
     def probe(self) -> Probe:
         return Probe(available=True, version="1", device="test")
 
+    def surely_refuses(self, case: Case) -> bool:
+        return any(node.op == HOPELESS for node in case.graph.nodes)
+
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.COMPILE):
+            if self.surely_refuses(case):
+                raise NotImplementedError("it is hopeless")
             return _Run(case)

@@ -25,6 +25,8 @@ from mindgap.execution.trees import bytes_below, remove_tree
 
 PERIOD_S: Final = 0.25
 """Between two looks at memory and files: what can be written meanwhile is what a limit may be passed by."""
+_LEISURE: Final = 20
+"""A look at thousands of files may take a twentieth of a core, no more."""
 GRACE_S: Final = 5.0  # time to finish an atexit handler after the parent has gone
 ENDING_S: Final = 10.0  # time for killed processes to go away
 MOST_PROCESSES: Final = 512
@@ -97,6 +99,7 @@ class Guardian:
         waiting.register(self._woken, select.POLLIN)
         waiting.register(self._requests, 0)  # only POLLHUP: the parent closed its end, or died
         last_look = time.monotonic()
+        period = PERIOD_S
         deadline = float("inf")
         self._reap()
         while self._status is None and not self._leaving:
@@ -113,10 +116,11 @@ class Guardian:
             now = time.monotonic()
             if now >= deadline:
                 break
-            if now - last_look >= PERIOD_S and self._status is None:
-                last_look = now
+            if now - last_look >= period and self._status is None:
                 self._chatter = 0
                 self._look()
+                last_look = time.monotonic()
+                period = max(PERIOD_S, _LEISURE * (last_look - now))
         self._end_all()
         while self._ring.take(self._log):
             pass

@@ -21,6 +21,7 @@ from torch.export import ExportedProgram
 from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
 from mindgap.platforms.lowering import Lowering
 from mindgap.platforms.probing import is_two, remembered_dtypes
+from mindgap.platforms.quick_tables import quick_tables
 from mindgap.program.build import LITERALS, literal_tensor
 from mindgap.program.case import Case
 from mindgap.program.convert import returned, to_exported
@@ -64,7 +65,7 @@ def export(case: Case, clock: StageClock, lowering: Lowering | None = None) -> E
 
     With `lowering`, the program is decomposed already, wherever it can be put together from what was learned.
     """
-    with clock(Stage.EXPORT), quiet():
+    with clock(Stage.EXPORT), quiet(), quick_tables(lowering is not None):
         if case.program is None:
             raise StageFailure(Status.UNSUPPORTED, "the model could not be exported")
         lowered = lowering.lowered(case.program, case.constants) if lowering is not None else None

@@ -34,6 +34,7 @@ from torch.fx import Node as FxNode
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.utils import _pytree as pytree
 
+from mindgap.platforms.quick_tables import quick_tables
 from mindgap.program import ops
 from mindgap.program.convert import changed_inputs, returned, to_graph_module
 from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, Tensors, leaves, map_leaves
@@ -178,7 +179,7 @@ class Lowering:
     def _traced(self, crowd: Program) -> Graph:
         module = to_graph_module(crowd, {}, functional=True)
         tensors = tuple(_empty(item.meta) for item in crowd.inputs)
-        with torch.no_grad():
+        with torch.no_grad(), quick_tables():
             exported = torch.export.export(module, tensors, strict=False)
             graph: Graph = self.decomposition.whole(exported).graph
             return graph

@@ -25,6 +25,7 @@ from mindgap.platforms.exported import (
 from mindgap.platforms.lowering import Decomposition, Lowering
 from mindgap.platforms.messages import MessageRules
 from mindgap.platforms.probing import guarded, is_two, working
+from mindgap.platforms.quick_tables import quick_tables
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
@@ -99,7 +100,7 @@ class OpenVino(Platform):
 
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
         exported = export(case, clock, lowering() if self.remembers else None)
-        with clock(Stage.CONVERT), quiet():
+        with clock(Stage.CONVERT), quiet(), quick_tables(self.remembers):
             openvino = import_quietly()
             model = openvino.convert_model(exported.exported)
         with clock(Stage.COMPILE):

@@ -18,6 +18,7 @@ from mindgap.platforms.exported import Export, by_placeholder, export, quiet
 from mindgap.platforms.ladder import Rung
 from mindgap.platforms.lowering import Decomposition, Lowered, Lowering
 from mindgap.platforms.messages import MessageRules
+from mindgap.platforms.quick_tables import quick_tables
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage
@@ -96,7 +97,7 @@ def require_exporter() -> None:
 def export_onnx(case: Case, clock: StageClock, remembered: bool = False) -> OnnxModel:
     """The case as torch's own exporter converts it by default."""
     exported = export(case, clock, exporter().lowering if remembered else None)
-    with clock(Stage.CONVERT), quiet(), torch.no_grad():
+    with clock(Stage.CONVERT), quiet(), torch.no_grad(), quick_tables(remembered):
         if remembered:
             converted: torch.onnx.ONNXProgram | None = exporter().converted(exported.exported)
         else:
