@@ -93,6 +93,20 @@ def test_what_eager_refuses_runs_in_a_copy_and_ends_nobody_else(pool: Pool, tmp_
     assert values == [-1, -5, 1, 9]
 
 
+def test_after_a_death_copies_find_out_who_ends_them(pool: Pool, tmp_path: Path) -> None:
+    cases = (
+        parcel("neg", 1), parcel("neg", 2), parcel("square", 2), parcel("square", DEADLY), parcel("square", 3),
+        parcel("abs", REFUSED), parcel("abs", -1), parcel("hopeless", 1),
+    )  # fmt: skip
+    files = tuple(str(tmp_path / f"guarded{number}") for number in range(len(cases)))
+    answers: list[CrowdRun] = []
+    pool.ask(spec("guarded"), run_crowd, RunCrowd(cases, files, guarded=True), on_item=answers.append)
+    (answer,) = answers
+    found = [outcome.status.value if outcome is not None else "" for outcome in answer.outcomes]
+    assert found == ["ok", "ok", "ok", "crash", "ok", "rejected", "ok", "unsupported"]
+    assert answer.failure is None
+
+
 def test_what_is_surely_refused_is_prepared_alone_and_costs_nobody_a_second_try(pool: Pool, tmp_path: Path) -> None:
     cases = [parcel("neg", 1), parcel("hopeless", 2), parcel("hopeless", 3), parcel("abs", -1)]
     found = settled(pool, "hopeless", cases, tmp_path, apart=False)

@@ -108,10 +108,9 @@ class Interest:
 
     def confirms(self, sign: Sign) -> bool:
         """Whether what a crowd showed is worth asking for alone now: a cause that is known can wait for the end."""
-        operator, _ = sign
         with self._lock:
             self._confirmed[sign] += 1
-            return not operator or self._confirmed[sign] <= _OFTEN
+            return self._confirmed[sign] <= _OFTEN
 
     def tries(self, variant: NumberedVariant, refusal: Refusal) -> bool:
         """Whether what eager refuses is worth running now: a check that was tried can wait for the end."""
@@ -268,7 +267,9 @@ class CrowdRunner:
         risky = tuple(number for number, is_refused in enumerate(refused) if is_refused)
         request = RunCrowd(tuple(v.parcel for v in variants), tuple(map(str, files)), risky=risky)
         found = self._worker.once(request)
-        if isinstance(found, Death) and len(variants) == 1:  # others died with it before: it must die by itself
+        if isinstance(found, Death) and len(variants) > 1:
+            found = self._worker.once(replace(request, guarded=True))
+        elif isinstance(found, Death):  # others died with it before: it must die by itself
             found = self._worker.once(request, fresh=True)
             found = in_a_row(found) if isinstance(found, Death) else found
         if isinstance(found, Death):

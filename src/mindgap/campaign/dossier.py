@@ -15,7 +15,8 @@ from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 
 Sign = tuple[str, Kind | None]
-"""An operator and a kind of difference: what a fragment that diverges tells of the cause."""
+"""An operator (or a structure, where none is named) and a kind of difference: what a fragment that diverges tells of
+the cause."""
 
 
 @dataclass(frozen=True, slots=True)

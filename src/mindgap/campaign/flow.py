@@ -209,8 +209,10 @@ def _is_gone(verdict: Verdict, sign: Sign | None) -> bool:
 
 
 def _sign(dossier: Dossier, name: str) -> Sign:
+    """Where no operator is named, rounds of one structure have one cause."""
     verdict = dossier.verdicts.get(name)
-    return dossier.operators.get(name, ""), Kind.VALIDATION if verdict is None else verdict.kind
+    operator = dossier.operators.get(name, "") or dossier.variant.parcel.structure
+    return operator, Kind.VALIDATION if verdict is None else verdict.kind
 
 
 def refusing_operator(dossier: Dossier) -> str:

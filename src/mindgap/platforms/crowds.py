@@ -22,11 +22,11 @@ from mindgap.execution import arena
 from mindgap.execution.parcel import Constants, Parcel, open_parcel
 from mindgap.execution.tasks import Worker, hosting, stream_task
 from mindgap.platforms.base import Platform, Prepared, StageClock
-from mindgap.platforms.copies import outcome_of_copy
+from mindgap.platforms.copies import Ended, answer_of_copy
 from mindgap.platforms.messages import operators_in
 from mindgap.platforms.running import one_run
 from mindgap.program.case import Case
-from mindgap.program.crowd import crowd_of
+from mindgap.program.crowd import by_halves, crowd_of
 from mindgap.records.memory import collect_seldom
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.tensors import NamedTensor
@@ -40,7 +40,9 @@ class RunCrowd:
     files: tuple[str, ...]
     apart: bool = False
     risky: tuple[int, ...] = ()
-    """By position: cases that eager refuses, while it takes others of their structure."""
+    """By position: cases that eager refuses."""
+    guarded: bool = False
+    """Whether the process ended when it ran them before: then copies of it do, until it is clear who ends them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,33 +131,74 @@ def _together(platform: Platform, worker: Worker, request: RunCrowd) -> CrowdRun
     What the platform will surely refuse is prepared alone: among others it would only cost them a second try. So is a
     structure with no case that eager takes, each time in a copy of this process.
     """
-    cases = [open_parcel(parcel, worker.keep(Constants)) for parcel in request.cases]
-    files, risky = [Path(file) for file in request.files], frozenset(request.risky)
+    crowd = _Crowd(platform, worker, request)
     structures = structures_of(request.cases)
-    hopeless = [s for s in structures if len(structures) > 1 and platform.surely_refuses(cases[s[0]])]
-    wild = [s for s in structures if s not in hopeless and risky.issuperset(s)]
+    hopeless = [s for s in structures if len(structures) > 1 and platform.surely_refuses(crowd.cases[s[0]])]
+    wild = [s for s in structures if s not in hopeless and crowd.risky.issuperset(s)]
     likely = [s for s in structures if s not in hopeless and s not in wild]
-    found: dict[int, Outcome] = {}
-    for number in (number for members in wild for number in members):
-        run = partial(_alone, platform, worker, cases[number], files[number])
-        found[number] = outcome_of_copy(platform.spec.name, run)
-    failure: Outcome | None = None
-    named: tuple[str, ...] = ()
-    for some in ([likely] if likely else []) + [[members] for members in hopeless]:
-        clock = StageClock(worker.reach)
+    if request.guarded:
+        crowd.run_in_copies(likely)
+    elif likely:
+        crowd.run(likely)
+    for members in hopeless:
+        crowd.run([members])
+    for members in wild:
+        crowd.run_in_copies([members])
+    return crowd.found()
+
+
+class _Crowd:
+    """What becomes of the cases of a request that run side by side."""
+
+    def __init__(self, platform: Platform, worker: Worker, request: RunCrowd) -> None:
+        self.cases = [open_parcel(parcel, worker.keep(Constants)) for parcel in request.cases]
+        self.risky = frozenset(request.risky)
+        self._platform, self._worker = platform, worker
+        self._files = [Path(file) for file in request.files]
+        self._outcomes: dict[int, Outcome] = {}
+        self._failure: Outcome | None = None
+        self._named: tuple[str, ...] = ()
+
+    def found(self) -> CrowdRun:
+        outcomes = tuple(self._outcomes.get(number) for number in range(len(self.cases)))
+        return CrowdRun(outcomes, self._failure if None in outcomes else None, self._named)
+
+    def run(self, some: Sequence[Sequence[int]]) -> None:
+        """All of them in one program; where that fails, it is noted what failed."""
+        clock = StageClock(self._worker.reach)
         try:
-            found |= _Turns(platform, cases, some, risky, clock).run(files)
+            self._outcomes |= _Turns(self._platform, self.cases, some, self.risky, clock).run(self._files)
         except NoSpace:
             raise
         except Exception as error:
-            failed = _failed(platform, error, clock)
+            failed = _failed(self._platform, error, clock)
             same_for_all = clock.current is not Stage.RUN or failed.status is Status.UNSUPPORTED
             if len(some) == 1 and (same_for_all or len(some[0]) == 1):
                 first, *rest = some[0]
-                found |= {first: failed} | dict.fromkeys(rest, replace(failed, seconds={}))
+                self._outcomes |= {first: failed} | dict.fromkeys(rest, replace(failed, seconds={}))
             else:
-                failure, named = failed, tuple(operators_in(str(error)))
-    return CrowdRun(tuple(found.get(number) for number in range(len(cases))), failure, named)
+                self._failure, self._named = failed, tuple(operators_in(str(error)))
+
+    def run_in_copies(self, structures: Sequence[Sequence[int]]) -> None:
+        """The same in copies of this process, in ever smaller parts; of a single structure each case by itself."""
+        by_halves(structures, self._settles_in_a_copy)
+
+    def _settles_in_a_copy(self, some: Sequence[Sequence[int]]) -> bool:
+        if len(some) == 1:
+            for number in some[0]:
+                case, file = self.cases[number], self._files[number]
+                alone = answer_of_copy(partial(_alone, self._platform, self._worker, case, file), Outcome)
+                self._outcomes[number] = alone.outcome(self._platform.spec.name) if isinstance(alone, Ended) else alone
+            return True
+
+        def work() -> CrowdRun:
+            self.run(some)
+            return self.found()
+
+        answer = answer_of_copy(work, CrowdRun)
+        outcomes = () if isinstance(answer, Ended) else answer.outcomes
+        self._outcomes |= {number: outcome for number, outcome in enumerate(outcomes) if outcome is not None}
+        return all(number in self._outcomes for members in some for number in members)
 
 
 def _alone(platform: Platform, worker: Worker, case: Case, file: Path) -> Outcome:
@@ -221,10 +264,11 @@ class _Turns:
     def _in_a_copy(self, place: int, number: int, works: Sequence[int], files: Sequence[Path]) -> Outcome:
         """One case that may end whatever runs it, among others that are known to run."""
 
-        def run() -> Outcome:
+        def work() -> Outcome:
             return self._blamed(place, number, works, files)[number]
 
-        return outcome_of_copy(self._platform.spec.name, run)
+        answer = answer_of_copy(work, Outcome)
+        return answer.outcome(self._platform.spec.name) if isinstance(answer, Ended) else answer
 
     def _blamed(self, place: int, number: int, works: Sequence[int], files: Sequence[Path]) -> dict[int, Outcome]:
         """One case among others that are known to run."""
@@ -234,7 +278,7 @@ class _Turns:
         except NoSpace:
             raise
         except Exception as error:
-            return {number: _failed(self._platform, error, self._clock)}
+            return {number: replace(_failed(self._platform, error, self._clock), seconds={})}
 
     def _turn(self, chosen: Sequence[int], files: Sequence[Path], known: Mapping[int, object]) -> dict[int, Outcome]:
         """Outcomes of those that are not known yet."""
