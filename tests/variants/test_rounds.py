@@ -12,7 +12,7 @@ from mindgap.program.made import Held, Planted, Whole, recreate
 from mindgap.variants.base import Base, load_bases
 from mindgap.variants.fragments import Fragmenting
 from mindgap.variants.origin import again
-from mindgap.variants.rounds import APART, ROUNDS, STRAY
+from mindgap.variants.rounds import APART, NEGATIVE, ROUNDS, STRAY
 from mindgap.variants.special import POSITIONS, classes_of
 from mindgap.variants.streaming import described
 from mindgap.variants.synthesis import Variant
@@ -60,7 +60,7 @@ def test_the_rounds_of_an_operator_go_through_most_classes_of_values(made: list[
         dtype = rounds[0].provenance.focus[1]
         values = {variant.provenance.values for variant in rounds}
         met[dtype] |= values
-        assert len(values - {STRAY, APART}) >= min(ROUNDS - 2, len(classes_of(dtype)))
+        assert len(values - {STRAY, NEGATIVE, APART}) >= min(ROUNDS - 3, len(classes_of(dtype)))
     assert set(classes_of("float32")) <= met["float32"]
 
 
@@ -72,7 +72,7 @@ def test_positions_stay_where_they_are_but_in_the_round_that_asks_for_strays(mad
                 whole = item.meta.dtype.startswith(("int", "uint"))
                 if not whole or not (isinstance(before, Held) or getattr(before, "stream", "") in POSITIONS):
                     continue
-                if variant.provenance.values != STRAY:
+                if variant.provenance.values not in (STRAY, NEGATIVE):
                     assert now == before
                 elif isinstance(before, Whole):
                     strays += 1

@@ -17,7 +17,8 @@ from mindgap.variants.synthesis import Variant
 ROUNDS: Final = 8
 """Fragments in a row that differ in nothing but numbers: most classes of values, each for itself and mixed."""
 STRAY: Final = "stray"
-"""Positions that lie outside of what they index: does a platform check them as eager does?"""
+NEGATIVE: Final = "negative positions"
+"""Positions that lie outside of what they index: does a platform check both bounds as eager does?"""
 APART: Final = "apart"
 """Each input with a class of values of its own."""
 
@@ -42,8 +43,8 @@ def _class_of(turn: int, dtype: str, first: str, positions: bool, rng: Random) -
     """All rounds of a fragment know the same order of classes."""
     others = [values for values in classes_of(dtype) if values != first]
     rng.shuffle(others)
-    if turn == ROUNDS - 1 and positions:
-        return STRAY
+    if turn >= ROUNDS - 3 and turn != ROUNDS - 2 and positions:
+        return STRAY if turn == ROUNDS - 1 else NEGATIVE
     if turn == ROUNDS - 2:
         return APART
     return others[turn - 1] if turn <= len(others) else ORDINARY
@@ -59,7 +60,7 @@ def _is_position(item: Input, recipe: Recipe) -> bool:
 def _other(item: Input, recipe: Recipe, values: str, rng: Random) -> Recipe:
     dtype = item.meta.dtype
     if _is_position(item, recipe):
-        return _strayed(recipe, dtype, rng) if values == STRAY else recipe
+        return _strayed(recipe, dtype, values, rng) if values in (STRAY, NEGATIVE) else recipe
     known = classes_of(dtype)
     chosen = rng.choice(known) if values == APART else values if values in known else ORDINARY
     ground = recipe.ground if isinstance(recipe, Planted) else recipe
@@ -71,10 +72,11 @@ def _other(item: Input, recipe: Recipe, values: str, rng: Random) -> Recipe:
     return recipe_of(dtype, chosen, rng, low, high)
 
 
-def _strayed(recipe: Recipe, dtype: str, rng: Random) -> Recipe:
+def _strayed(recipe: Recipe, dtype: str, values: str, rng: Random) -> Recipe:
     info = torch.iinfo(DTYPES[dtype])
     limit = recipe.high if isinstance(recipe, Whole) else int(info.max) - 7
-    stray = tuple(x for x in (-1, limit, -limit - 1, limit + 7) if info.min <= x <= info.max)
+    outside = (-1,) if values == NEGATIVE else (limit, -limit - 1, limit + 7)
+    stray = tuple(x for x in outside if info.min <= x <= info.max)
     if not stray or isinstance(recipe, Planted):
         return recipe
     return Planted(recipe, rng.randrange(1 << 16), stray, rng.choice((2, 16)))
