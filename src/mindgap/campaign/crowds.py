@@ -32,14 +32,15 @@ Refusal = tuple[str, str]
 CROWD: Final = 48
 """Programs in a crowd of those that a platform is known to accept; all rounds of a fragment are one program."""
 CROWD_WORKER: Final = "crowds"
+RISKY_WORKER: Final = "risky"
 ALONE_WORKER: Final = "alone"
 _ENOUGH: Final = 2
 """So often a context is run on a platform before fragments with something new go first."""
 _OFTEN: Final = 1
 """Fragments that are run alone for an operator with a kind of difference before others like them wait for the end."""
 _CHECKS: Final = 2
-"""Fragments that are run for one check of eager before others that fail it wait for the end: each is compiled alone,
-as compiled code that does not check often dies."""
+"""Structures that are run for one check of eager, and rounds of each, before others that fail it wait for the end: code
+that does not check often dies, and a process that is started again costs seconds."""
 _PRIOR: Final = (0.01, 8.0)
 """The chance that an unknown platform refuses an operator in a dtype so late that others have to be compiled again,
 and how many observations that is worth: of 250 fragments inductor refuses 4 while it lowers them. Those that refuse
@@ -65,8 +66,8 @@ class Interest:
         self._hot: Counter[str] = Counter()
         self._confirmed: Counter[Sign] = Counter()
         """Of what crowds showed: how often it was asked for alone, what vanished there left out."""
-        self._refusals: dict[Refusal, set[str]] = {}
-        """By refusal of eager: structures that were run to learn whether the platform refuses them too."""
+        self._refusals: dict[Refusal, Counter[str]] = {}
+        """By refusal of eager: how often each structure was run to learn whether the platform refuses it too."""
         self._lock = threading.Lock()
 
     def wants(self, variant: NumberedVariant, pressed: bool) -> bool:
@@ -115,10 +116,12 @@ class Interest:
     def tries(self, variant: NumberedVariant, refusal: Refusal) -> bool:
         """Whether what eager refuses is worth running now: a check that was tried can wait for the end."""
         with self._lock:
-            tried = self._refusals.setdefault(refusal, set())
-            if len(tried) < _CHECKS:
-                tried.add(variant.parcel.structure)
-            return variant.parcel.structure in tried
+            tried = self._refusals.setdefault(refusal, Counter())
+            structure = variant.parcel.structure
+            if structure not in tried and len(tried) == _CHECKS:
+                return False
+            tried[structure] += 1
+            return tried[structure] <= _CHECKS
 
     def vanished(self, sign: Sign) -> None:
         """Alone it was not there: the next that shows it is asked for again."""
@@ -181,6 +184,9 @@ class CrowdRunner:
         self._stopped = stopped
         self._shares_lowering = (adapter_class(spec) or Platform).shares_lowering
         self._worker = BatchWorker(pool, self._spec, run_crowd, stopped=stopped, on_pause=on_pause)
+        apart = replace(spec, worker=RISKY_WORKER)
+        self._risky = BatchWorker(pool, apart, run_crowd, stopped=stopped, on_pause=on_pause)
+        """For what eager refuses: when it dies, what the other one has learned stays."""
 
     def run(
         self, variants: Sequence[NumberedVariant], refused: Sequence[bool], done: Callable[[int, Outcome], None]
@@ -190,7 +196,9 @@ class CrowdRunner:
         What eager has `refused` is told: compiled code that does not check as eager does often dies of it.
         """
         if self._shares_lowering:  # one by one they cost little more, and a refusal costs nobody else anything
-            self._settle_apart(variants, done)
+            numbers = range(len(variants))
+            self._settle_apart(self._worker, variants, [n for n in numbers if not refused[n]], done)
+            self._settle_apart(self._risky, variants, [n for n in numbers if refused[n]], done)
             return
         groups = structures_of([variant.parcel for variant in variants])
         wild = [group for group in groups if all(refused[number] for number in group)]
@@ -199,27 +207,34 @@ class CrowdRunner:
         for crowd in crowds:
             self._settle_all(variants, crowd, refused, done)
 
-    def _settle_apart(self, variants: Sequence[NumberedVariant], done: Callable[[int, Outcome], None]) -> None:
-        files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in variants]
+    def _settle_apart(
+        self,
+        worker: BatchWorker[RunCrowd, CrowdRun],
+        variants: Sequence[NumberedVariant],
+        numbers: Sequence[int],
+        done: Callable[[int, Outcome], None],
+    ) -> None:
+        files = [self._pool.scratch.new_file("outputs", worker.spec.worker_name) for _ in numbers]
 
         def request(chosen: Sequence[int]) -> RunCrowd:
-            return RunCrowd(tuple(variants[n].parcel for n in chosen), tuple(str(files[n]) for n in chosen), True)
+            cases = tuple(variants[numbers[n]].parcel for n in chosen)
+            return RunCrowd(cases, tuple(str(files[n]) for n in chosen), True)
 
-        def settle(number: int, outcome: Outcome) -> None:
-            self._interest.settled(variants[number], outcome)
-            done(number, outcome)
+        def settle(place: int, outcome: Outcome) -> None:
+            self._interest.settled(variants[numbers[place]], outcome)
+            done(numbers[place], outcome)
 
-        def accept(number: int, found: CrowdRun, alone: bool) -> bool:
-            (outcome,) = self._believed(found, [files[number]]).outcomes
+        def accept(place: int, found: CrowdRun, alone: bool) -> bool:
+            (outcome,) = self._believed(found, [files[place]]).outcomes
             assert outcome is not None
-            settle(number, outcome)
+            settle(place, outcome)
             return True
 
-        def on_death(number: int, death: Death) -> None:
-            files[number].unlink(missing_ok=True)
-            settle(number, died(self._spec.name, death))
+        def on_death(place: int, death: Death) -> None:
+            files[place].unlink(missing_ok=True)
+            settle(place, died(self._spec.name, death))
 
-        self._worker.work(len(variants), request, accept, on_death)
+        worker.work(len(numbers), request, accept, on_death)
 
     def _settle_all(
         self,
