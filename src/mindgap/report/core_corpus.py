@@ -24,11 +24,13 @@ def core_summary(core: Core) -> list[str]:
     """What was chosen and what it covers."""
     _, operators, contexts = core.curve[-1]
     total = len(core.operators), len(core.contexts)
+    reachable = frozenset().union(*(item.candidate.contexts for item in core.considered if not item.left_out))
     return [
         f"{len(core.chosen)} of {len(core.considered):,} programs, {core.bytes / 1e6:.2f} MB, "
         f"{sum(entry.nodes for entry in core.chosen.values()):,} nodes",
         f"operators: {operators} of {total[0]} ({operators / total[0]:.1%})",
-        f"contexts: {contexts:,} of {total[1]:,} ({contexts / total[1]:.1%})",
+        f"contexts: {contexts:,} of {total[1]:,} ({contexts / total[1]:.1%}); "
+        f"{len(reachable):,} are in programs that can be shipped",
     ]
 
 

@@ -20,6 +20,7 @@ from mindgap.reading.files import read_file
 from mindgap.reading.limits import FILE_BYTES
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import TensorMeta
+from mindgap.variants.base import MOST_PARAMETERS
 from mindgap.variants.covering import Candidate, candidate_of, cover
 
 
@@ -39,7 +40,7 @@ class Size:
 
 
 WISHED: Final = Size(nodes=600, parameters=5_000_000, elements=20_000_000)
-AT_MOST: Final = Size(nodes=1_200, parameters=15_000_000, elements=60_000_000)
+AT_MOST: Final = Size(nodes=1_200, parameters=MOST_PARAMETERS, elements=60_000_000)
 """For a program that alone has an operator."""
 MANIFEST: Final = "SOURCES.tsv"
 """Beside the programs: which model each is, of which version, under which licence."""
@@ -110,7 +111,7 @@ class Core:
         found = {}
         for operator in sorted(self.operators - covered):
             having = [item for item in self.considered if operator in item.candidate.operators]
-            smallest = min(having, key=lambda item: (item.candidate.nodes, item.entry.spec))
+            smallest = min(having, key=lambda item: (item.candidate.cost, item.entry.spec))
             found[operator] = f"{smallest.entry.spec}: {smallest.left_out or 'no room'}"
         return found
 
