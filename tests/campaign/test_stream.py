@@ -94,7 +94,6 @@ def test_a_worker_that_always_dies_is_said(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_large_corpus_is_worked_through_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "AT_ONCE", 2)
-    monkeypatch.setattr(streaming, "AT_ONCE", 2)
     monkeypatch.setattr(streaming, "PORTION", 5)
     names = (*NAMES, "smoke:graph-gcn", "smoke:tabular-resnet", "smoke:rl-dueling-dqn")
     plan = streaming.StreamPlan(names, None, 0, str(tmp_path / "weights"), str(tmp_path / "calls"))

@@ -42,6 +42,9 @@ def test_own_models_are_built_once_and_failures_say_why(mindgap: Run, tmp_path: 
     (operators,) = read_table(tmp_path / "operators.json").by_model().values()
     assert "aten.sin.default" in operators
 
+    chosen = mindgap("corpus", "core", "store", "-o", "core")
+    assert chosen.returncode == 2 and "licence, mostly" in chosen.stderr and not (tmp_path / "core").exists()
+
     replayed = mindgap("corpus", "replay", "store")
     assert replayed.returncode == 0 and "1 of 1 programs give their source's bits" in replayed.stdout
     for name in ("good.py", "same.py"):  # whichever of the two was kept is another model now

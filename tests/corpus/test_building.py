@@ -18,6 +18,7 @@ from mindgap.corpus.stats import summarise
 from mindgap.corpus.store import Entry, Status, Store
 from mindgap.errors import ModelError, UsageError
 from mindgap.program.interpret import Executable
+from mindgap.report.corpus import collected_lines
 
 GOOD = """
 import torch
@@ -118,6 +119,15 @@ def test_a_target_is_met_exactly_and_the_next_build_goes_on(tmp_path: Path) -> N
     assert (rest.built, rest.total, rest.left) == (2, 4, 0)
     assert "3 built" in said[-2] and "1 to try" in said[-2]
     assert "4 built" in said[-1] and ", 0 s left; " in said[-1]
+
+
+def test_only_the_models_of_a_list_are_built(tmp_path: Path) -> None:
+    folder, store = tmp_path / "models", tmp_path / "store"
+    write_models(folder, 3)
+    names = [str(folder / "m2.py"), "timm:no_such_model"]
+    found = build_corpus(store, sources=[str(folder)], only=names, jobs=1)
+    assert (found.built, found.left, found.unknown) == (1, 0, ("timm:no_such_model",))
+    assert "not offered here: timm:no_such_model" in collected_lines(found, "store")
 
 
 def test_what_failed_is_tried_again_only_when_asked(tmp_path: Path) -> None:

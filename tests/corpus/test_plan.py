@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindgap.corpus.plan import in_turn, libraries, likely_size, normalised, plan, second_names
+from mindgap.corpus.plan import in_turn, libraries, likely_size, listed_models, normalised, plan, second_names
 from mindgap.corpus.registry import Offer
+from mindgap.errors import ModelError
 
 
 def offers(library: str, *names: str, domain: str = "vision") -> list[Offer]:
@@ -65,6 +68,15 @@ def test_only_a_name_with_a_number_names_one_model(spec: str, name: str | None) 
 @given(st.lists(st.lists(st.integers(), max_size=5), max_size=5))
 def test_turns_use_everything_once(groups: list[list[int]]) -> None:
     assert sorted(in_turn(groups)) == sorted(item for group in groups for item in group)
+
+
+def test_a_list_has_one_model_per_line_alone_or_in_the_last_column(tmp_path: Path) -> None:
+    listed = tmp_path / "models.tsv"
+    listed.write_text("fingerprint\tnodes\tmodel\n0123\t7\ttimm:resnet18\n\n transformers:bert:BertModel \n")
+    assert listed_models(listed) == {"timm:resnet18", "transformers:bert:BertModel"}
+    listed.write_text("resnet18\n")
+    with pytest.raises(ModelError, match="names no models"):
+        listed_models(listed)
 
 
 def test_preferred_libraries_come_first_and_the_smoke_corpus_is_one() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mindgap.corpus.spelling import SMOKE
+from mindgap.corpus.spelling import SHIPPED, SMOKE
 from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.program import codec
 from mindgap.program.fingerprint import fingerprint
 from mindgap.program.graph import Node, Ref, references
-from mindgap.variants.base import Base, load_bases, prepare
+from mindgap.variants.base import AT_ONCE, Base, base_files, in_portions, load_bases, prepare
 from mindgap.variants.values import Value
 
 
@@ -57,6 +57,13 @@ def test_a_corpus_without_programs_is_an_error(tmp_path: Path) -> None:
     Store(tmp_path / "store", writing=True).close()
     with pytest.raises(UsageError, match="no programs to make variants from"):
         load_bases(None, tmp_path / "store")
+
+
+def test_a_corpus_that_comes_with_mindgap_is_held_whole_and_any_other_in_portions() -> None:
+    files = base_files(["core"], None)
+    assert [name for name, _ in files] == sorted(path.stem for path in SHIPPED["core"].glob("*.mgp"))
+    assert len(files) > AT_ONCE and not in_portions(["core"], files)
+    assert in_portions([str(path) for _, path in files], files) and not in_portions(None, files[:AT_ONCE])
 
 
 def test_a_file_that_is_not_a_program_is_refused(tmp_path: Path) -> None:

@@ -53,6 +53,13 @@ def build(
     ] = None,
     jobs: ModelJobs = 2,
     source: Sources = None,
+    only: Annotated[
+        Path | None,
+        typer.Option(
+            help="Build only these models: a file with one name per line, or from `mindgap corpus stats --models`.",
+            metavar="FILE",
+        ),
+    ] = None,
     seed: Seed = 0,
     store: Annotated[Path | None, output("The store. Default: ~/.cache/mindgap/corpus.", "DIR")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Retry models that failed before.")] = False,
@@ -63,14 +70,17 @@ def build(
     searched for dead operators. If it crashes, hangs or runs out of memory, only that model is lost.
     """
     sources = _sources(source)
+    refuse_mistakes(files=[only])
     from mindgap.corpus.building import build_corpus
+    from mindgap.corpus.plan import listed_models
     from mindgap.report.console import ProgressLine, show_line
     from mindgap.report.corpus import collected_lines
 
     directory = store or default_directory()
     with ProgressLine() as progress:
         done = build_corpus(
-            directory, models=models, jobs=jobs, sources=sources, seed=seed, retry_failed=retry_failed,
+            directory, models=models, jobs=jobs, sources=sources,
+            only=listed_models(only) if only is not None else None, seed=seed, retry_failed=retry_failed,
             progress=progress,
         )  # fmt: skip
     for line in collected_lines(done, str(directory)):
@@ -120,6 +130,37 @@ def stats(
         show_line(f"\n{title}")
         if rows:
             show_table(columns, rows)
+
+
+@app.command("core")
+def core(
+    folder: Annotated[Path, output("The folder for the programs; those of an earlier choice are replaced.", "DIR")],
+    directory: StoreDirectory = None,
+    programs: Annotated[int, typer.Option(help="How many programs to choose at most.", min=1)] = 150,
+    markdown: Annotated[Path | None, typer.Option(help="Also write the coverage as a page.", metavar="FILE")] = None,
+) -> None:
+    """Choose few programs of a store that cover its operators and contexts.
+
+    A greedy set cover: first all operators, then as many contexts (operator, dtypes, rank, layout, literals) as so many
+    programs can hold, small programs first. What has a licence that does not allow to pass it on, needs stored weights
+    or is too large for fast campaigns is left out. The core corpus that comes with mindgap was made so.
+    """
+    directory = directory or default_directory()
+    refuse_mistakes(corpus=directory, outputs=[folder, markdown])
+    from mindgap.corpus.store import Store
+    from mindgap.records.files import write_whole
+    from mindgap.report.console import ProgressLine, show_line
+    from mindgap.report.core_corpus import core_lines, core_markdown
+    from mindgap.variants.core_corpus import choose_core, write_core
+
+    with Store(directory) as store:
+        with ProgressLine() as progress:
+            chosen = choose_core(store, programs, lambda done, total: progress.count("programs", done, total))
+        write_core(store, chosen, folder)
+    if markdown is not None:
+        write_whole(markdown, core_markdown(chosen))
+    for line in core_lines(chosen):
+        show_line(line)
 
 
 @app.command("replay")

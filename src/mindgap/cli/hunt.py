@@ -57,12 +57,12 @@ def command(
         int, typer.Option(help="How many variants to make; with --resume, how many in all.", min=1)
     ] = 10_000,
     corpus: Annotated[
-        str | None,
+        str,
         typer.Option(
-            help="Models to vary: a directory from `mindgap corpus build`, or programs (smoke:NAME, FILE.mgp), "
-            "comma-separated. Default: the smoke corpus that comes with mindgap."
+            help="Models to vary: a corpus that comes with mindgap (core, smoke), a directory from `mindgap corpus "
+            "build`, or programs (core:NAME, FILE.mgp), comma-separated."
         ),
-    ] = None,
+    ] = "core",
     hours: Annotated[float | None, typer.Option(help="Stop after this many hours; --resume continues.", min=0)] = None,
     seed: Seed = 0,
     fragments: Annotated[
@@ -104,12 +104,11 @@ def command(
             hint="start another campaign with -o DIR; --variants, --hours, --explain and --jobs can be changed",
         )
     failing = conclusions(fail_on)
-    is_store = corpus is not None and Path(corpus).is_dir()
+    store = _store(corpus)
     refuse_mistakes(
         on=split(on, "--on") if on is not None else (), config=config, campaign=resume, files=[known],
         outputs=[junit, markdown],
-        corpus=Path(str(corpus)) if is_store else None,
-        programs=split(corpus, "--corpus") if corpus is not None and not is_store else (),
+        corpus=store, programs=split(corpus, "--corpus") if store is None else (),
     )  # fmt: skip
     from mindgap.campaign.hunt import hunt
     from mindgap.campaign.known import load_known
@@ -166,6 +165,13 @@ def finish(directory: Path, ending: Ending, failing: Collection[Conclusion]) -> 
         raise typer.Exit(1)
 
 
+def _store(corpus: str) -> Path | None:
+    """The directory that --corpus names, if it names one."""
+    from mindgap.corpus.spelling import SHIPPED
+
+    return Path(corpus) if corpus not in SHIPPED and Path(corpus).is_dir() else None
+
+
 def _on_what_is_ready(plan: Plan, config: Config) -> Plan:
     """The plan without the platforms that cannot be used here, which are named with what would make them ready."""
     from mindgap.report.console import show_line
@@ -180,14 +186,15 @@ def _on_what_is_ready(plan: Plan, config: Config) -> Plan:
 
 
 def _plan(
-    on: str | None, variants: int, corpus: str | None, seed: int, fragments: str, sample: list[str], timeout: float
+    on: str | None, variants: int, corpus: str, seed: int, fragments: str, sample: list[str], timeout: float
 ) -> Plan:
     from mindgap.campaign.plan import Plan, parse_share, parse_shares, with_baseline
     from mindgap.session.session import DEFAULT_PLATFORMS
 
     platforms = with_baseline(split(on, "--on") if on is not None else list(DEFAULT_PLATFORMS))
-    directory = str(Path(corpus).resolve()) if corpus is not None and Path(corpus).is_dir() else None
-    named = None if corpus is None or directory is not None else tuple(split(corpus, "--corpus"))
+    store = _store(corpus)
+    directory = str(store.resolve()) if store is not None else None
+    named = tuple(split(corpus, "--corpus")) if store is None else None
     shares = parse_shares(sample, platforms)
     part = parse_share("--fragments", fragments)
     return Plan(platforms, variants, seed, named, directory, shares=shares, timeout_s=timeout, fragments=part)

@@ -96,7 +96,7 @@ def refuse_mistakes(
     for file in filter(None, (inputs, *files)):
         resolve(str(file), str(Path.cwd()))
     for program in programs:
-        spelling.program_file(program)
+        spelling.program_files(program)
     for path in filter(None, outputs):
         if not path.absolute().parent.is_dir():
             raise UsageError(f"cannot write {path}", cause=f"there is no directory {path.parent}")

@@ -20,7 +20,10 @@ Corpus = Annotated[
 ]
 Bases = Annotated[
     list[str] | None,
-    typer.Argument(help="Programs to vary: .mgp files or smoke:NAME. Default: all of the corpus.", metavar="[BASE]..."),
+    typer.Argument(
+        help="Programs to vary: .mgp files, core:NAME, smoke:NAME, or all of core. Default: all of the corpus.",
+        metavar="[BASE]...",
+    ),
 ]
 
 

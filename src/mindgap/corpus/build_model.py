@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib.metadata
 import json
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ from mindgap.corpus.inputs import first_line
 from mindgap.corpus.liveness import Liveness, LivenessObserver
 from mindgap.corpus.load import load
 from mindgap.corpus.recipes import with_held
+from mindgap.corpus.registry import Library, discover
 from mindgap.corpus.roundtrip import as_example, difference, run_call, run_source
 from mindgap.errors import MindgapError, NoSpace
 from mindgap.execution.tasks import Worker, hosting, task
@@ -212,7 +214,21 @@ def _clean_state() -> Iterator[None]:
 
 def _versions(source: Source) -> str:
     versions = {"torch": str(torch.__version__)}
-    package = source.spec.partition(":")[0]
-    with contextlib.suppress(Exception):  # not every source is a package
-        versions[package] = importlib.metadata.version(package)
+    for package in packages_of(source.spec):
+        for distribution in _distributions().get(package, ())[:1]:
+            versions[package] = importlib.metadata.version(distribution)
     return json.dumps(versions)
+
+
+def packages_of(spec: str) -> list[str]:
+    """The packages that define a model: that of its library, or of several the one that its name begins with."""
+    prefix, _, name = spec.partition(":")
+    libraries = [item for item in discover() if isinstance(item, Library) and item.prefix == prefix]
+    packages = [package for library in libraries for package in library.packages]
+    return packages if len(packages) == 1 else [package for package in packages if name.startswith(f"{package}.")]
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Names of what pip installed, by what is imported; looking takes a moment."""
+    return importlib.metadata.packages_distributions()

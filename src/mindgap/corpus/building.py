@@ -10,7 +10,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,6 +60,8 @@ class Collected:
     seconds: float
     missing: tuple[LibraryOffers, ...] = ()
     """Libraries that could not be asked."""
+    unknown: tuple[str, ...] = ()
+    """Models that were asked for by name and that no library offers here."""
 
 
 def list_libraries(sources: Sequence[str] | None = None, progress: Progress | None = None) -> list[LibraryOffers]:
@@ -74,20 +76,24 @@ def build_corpus(
     models: int | None = None,
     jobs: int = 2,
     sources: Sequence[str] | None = None,
+    only: Collection[str] | None = None,
     seed: int = 0,
     retry_failed: bool = False,
     limits: Limits = LIMITS,
     progress: Progress | None = None,
 ) -> Collected:
-    """Build programs until the store holds `models` of the chosen sources, or all that they offer.
+    """Build programs until the store holds `models` of the chosen sources, or all that they offer; `only` names the
+    models that count.
 
     What an earlier build finished is not repeated; its failures are, when asked for.
     """
     start = time.perf_counter()
     tell = progress or _silent
     with Store(directory, writing=True) as store, Pool() as pool:
+        if only is not None and sources is None:
+            sources = [prefix for prefix in libraries() if any(spec.startswith(f"{prefix}:") for spec in only)]
         found = _offers(pool, sources, tell, building=True)
-        offers = {item.name: item.offers for item in found}
+        offers = {item.name: [o for o in item.offers if only is None or o.spec in only] for item in found}
         build = _Build(store, pool, offers, models, seed, retry_failed, tell)
         build.run([replace(HOST, name=f"build {number}", limits=limits) for number in range(max(1, jobs))])
         return Collected(
@@ -98,6 +104,7 @@ def build_corpus(
             left=len(build.waiting),
             seconds=time.perf_counter() - start,
             missing=tuple(item for item in found if item.reason),
+            unknown=tuple(sorted(set(only or ()) - {offer.spec for items in offers.values() for offer in items})),
         )
 
 
@@ -246,7 +253,7 @@ class _Build:
 def _offers(pool: Pool, sources: Sequence[str] | None, tell: Progress, building: bool = False) -> list[LibraryOffers]:
     """Offers by library; what is not a library's name is a file or directory of the user."""
     known = libraries()
-    # The smoke corpus needs no package and is already built: it is taken only by name.
+    # What comes with mindgap needs no package and is already built: it is taken only by name.
     names = list(sources) if sources else [name for name, item in known.items() if item.packages or not building]
     found = []
     for name in names:

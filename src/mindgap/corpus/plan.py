@@ -11,6 +11,8 @@ from mindgap.corpus.registry import Library, Offer, discover
 from mindgap.corpus.spelling import refuse_source
 from mindgap.errors import ModelError
 from mindgap.execution.tasks import Worker, task
+from mindgap.reading.files import read_file
+from mindgap.reading.limits import TEXT_BYTES
 
 T = TypeVar("T")
 
@@ -52,6 +54,15 @@ def own_offers(path: Path) -> list[Offer]:
     if not files:
         raise ModelError(f"{path} holds no models", hint=f"files that end in {', '.join(_MODEL_FILES)}")
     return [Offer(str(file.absolute()), OWN, file.parent.name) for file in files]
+
+
+def listed_models(path: Path) -> frozenset[str]:
+    """The models of a list: one per line, alone or in the last column of what `corpus stats --models` writes."""
+    lines = read_file(path, TEXT_BYTES, ModelError).decode("utf-8", "replace").splitlines()
+    found = frozenset(name for line in lines if ":" in (name := line.rpartition("\t")[2].strip()))
+    if not found:
+        raise ModelError(f"{path} names no models", hint="write one LIBRARY:NAME per line")
+    return found
 
 
 def plan(offers: Mapping[str, Sequence[Offer]]) -> list[tuple[str, Offer]]:

@@ -23,8 +23,9 @@ from mindgap.records.declared import declared
 from mindgap.records.source import PRECISIONS
 
 PYTHON_FILE: Final = re.compile(r"(?P<path>.+\.py)(?::(?P<factory>[A-Za-z_]\w*))?$")
-SMOKE: Final = Path(__file__).parent / "smoke"
-"""The programs that come with mindgap."""
+SHIPPED: Final = {name: Path(__file__).parent / name for name in ("core", "smoke")}
+"""The corpora that come with mindgap: a folder of programs each."""
+SMOKE: Final = SHIPPED["smoke"]
 
 _SOURCES: Final = "mindgap.corpus.sources"
 _DYNAMIC: Final = {"exec", "eval", "globals", "vars", "locals", "setattr", "__getattr__"}
@@ -99,15 +100,18 @@ def undefined(path: Path, factory: str | None, names: Collection[str]) -> ModelE
     )
 
 
-def program_file(spec: str) -> Path:
-    """The file of a program: `smoke:NAME`, or a path."""
-    path = SMOKE / f"{spec.removeprefix('smoke:')}.mgp" if spec.startswith("smoke:") else Path(spec)
+def program_files(spec: str) -> list[Path]:
+    """The files of some programs: all of `core` or `smoke`, one of them (`core:NAME`), or a path."""
+    if spec in SHIPPED:
+        return sorted(SHIPPED[spec].glob("*.mgp"))
+    prefix, colon, name = spec.partition(":")
+    path = SHIPPED[prefix] / f"{name}.mgp" if colon and prefix in SHIPPED else Path(spec)
     if not path.is_file():
         raise ModelError(
             f"there is no program {spec}",
-            hint="a .mgp file (mindgap save writes one) or smoke:NAME (mindgap corpus list --source smoke)",
+            hint="a .mgp file (mindgap save writes one), core:NAME or smoke:NAME (mindgap corpus list --source core)",
         )
-    return path
+    return [path]
 
 
 def _prefixes() -> set[str]:
@@ -160,8 +164,8 @@ def _refuse_missing(library: Mapping[str, Any], name: str) -> None:
     prefix, packages = library["prefix"], library.get("packages", ())
     if len(packages) == 1 and importlib.util.find_spec(packages[0]) is None:
         raise ModelError(f"{packages[0]} is not installed", hint=f"pip install 'mindgap[{library['extra']}]'")
-    if prefix == "smoke" and not (SMOKE / f"{name}.mgp").is_file():
-        raise unknown_name(name, [path.stem for path in SMOKE.glob("*.mgp")], prefix)
+    if prefix in SHIPPED and not (SHIPPED[prefix] / f"{name}.mgp").is_file():
+        raise unknown_name(name, [path.stem for path in SHIPPED[prefix].glob("*.mgp")], prefix)
     if "spelled_in" not in library:
         return
     folder, pattern = library["spelled_in"]

@@ -16,6 +16,8 @@ from mindgap.report.summary import count
 LIST_SCHEMA: Final = "mindgap.corpus-list/1"
 STATS_SCHEMA: Final = "mindgap.corpus-stats/1"
 _TOP: Final = 15  # rows of a ranking that a person reads
+MOST_UNKNOWN: Final = 5
+"""Names of a list that a person wants to see to know what is wrong with it."""
 
 FINGERPRINT_DIGITS: Final = 16
 """Of a listed fingerprint: two of some thousand models share them by chance once in 10^12."""
@@ -70,6 +72,10 @@ def collected_lines(done: Collected, directory: str) -> list[str]:
         f"{directory} holds {done.total:,} models of these libraries; {done.left:,} more are offered",
     ]
     lines += [f"{item.name} is missing: {item.reason}; get it with: {item.install}" for item in done.missing]
+    if done.unknown:
+        named = ", ".join(done.unknown[:MOST_UNKNOWN])
+        more = len(done.unknown) - MOST_UNKNOWN
+        lines.append(f"not offered here: {named}" + (f" and {more} more" if more > 0 else ""))
     return lines
 
 

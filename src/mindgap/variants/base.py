@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.corpus.inputs import from_metas
-from mindgap.corpus.spelling import SMOKE, program_file
+from mindgap.corpus.spelling import SHIPPED, SMOKE, program_files
 from mindgap.corpus.store import Status, Store
 from mindgap.errors import MindgapError, ModelError, UsageError
 from mindgap.program import codec, ops
@@ -24,7 +24,7 @@ from mindgap.variants.rules import Result, one_thread
 from mindgap.variants.values import of_tensor
 
 AT_ONCE: Final = 64
-"""Programs that a synthesis holds at once."""
+"""Programs that a synthesis holds at once; a corpus that comes with mindgap is small and held whole."""
 MOST_NODES: Final = 3_000
 MOST_PARAMETERS: Final = 30_000_000
 """Larger programs of a store are not varied: a run takes seconds, and a verdict some twenty runs."""
@@ -103,15 +103,16 @@ def prepare(name: str, program: Program, constants: Tensors) -> Base:
 
 
 def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None, *, seed: int = 0) -> list[Base]:
-    """Bases from files or `smoke:NAME`, from a store, or the smoke corpus, without those that cannot be varied.
+    """Bases from names (`core`, `core:NAME`, files), from a store, or the smoke corpus, without those that cannot be
+    varied.
 
-    Of a store with more programs than fit, the seed chooses some.
+    Of more programs than fit, the seed chooses some.
     Raises UsageError when none is left.
     """
     bases: dict[str, Base] = {}
     skipped: list[str] = []
     files = base_files(specs, directory)
-    for name, path in Random(seed).sample(files, AT_ONCE) if len(files) > AT_ONCE else files:
+    for name, path in Random(seed).sample(files, AT_ONCE) if in_portions(specs, files) else files:
         try:
             base = prepare(name, *codec.load(path))
         except MindgapError as error:
@@ -125,7 +126,7 @@ def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None
             "there are no programs to make variants from",
             where=str(directory) if directory is not None else None,
             cause=skipped[0] if skipped else "the corpus is empty",
-            hint="mindgap corpus build makes a corpus; without --corpus the smoke corpus is used",
+            hint="mindgap corpus build makes a corpus; --corpus core comes with mindgap",
         )
     return list(bases.values())
 
@@ -133,7 +134,7 @@ def load_bases(specs: Sequence[str] | None = None, directory: Path | None = None
 def base_files(specs: Sequence[str] | None, directory: Path | None) -> list[tuple[str, Path]]:
     """Name and file of every program that may be varied; of a store those of a size that campaigns can afford."""
     if specs is not None:
-        return [(path.stem, path) for path in map(program_file, specs)]
+        return [(path.stem, path) for spec in specs for path in program_files(spec)]
     if directory is None:
         return [(path.stem, path) for path in sorted(SMOKE.glob("*.mgp"))]
     with Store(directory) as store:
@@ -142,6 +143,11 @@ def base_files(specs: Sequence[str] | None, directory: Path | None) -> list[tupl
             for entry in store.entries()
             if entry.status is Status.BUILT and entry.nodes <= MOST_NODES and entry.parameters <= MOST_PARAMETERS
         ]
+
+
+def in_portions(specs: Sequence[str] | None, files: Sequence[tuple[str, Path]]) -> bool:
+    """Whether a corpus is too large to be held at once."""
+    return len(files) > AT_ONCE and SHIPPED.keys().isdisjoint(specs or ())
 
 
 def _without_assertions(program: Program) -> Program:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from mindgap.corpus.spelling import SMOKE
+from mindgap.corpus.spelling import SHIPPED
 from mindgap.corpus.store import Store
 from mindgap.errors import ModelError
 from mindgap.records.variant import Provenance
@@ -48,7 +48,7 @@ def _find(fingerprint: str, name: str, spec: str | None, directory: Path | None)
 
 def _candidates(fingerprint: str, name: str, directory: Path | None) -> list[str]:
     if directory is None:
-        return [f"smoke:{name}"] if (SMOKE / f"{name}.mgp").is_file() else []
+        return [f"{corpus}:{name}" for corpus, folder in SHIPPED.items() if (folder / f"{name}.mgp").is_file()]
     with Store(directory) as store:
         path = store.program_path(fingerprint)
     return [str(path)] if path.is_file() else []

@@ -17,7 +17,7 @@ from mindgap.program.fingerprint import fingerprint
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import byte_view
 from mindgap.records.variant import Provenance, Sweep
-from mindgap.variants.base import AT_ONCE, Base, base_files, load_bases
+from mindgap.variants.base import Base, base_files, in_portions, load_bases
 from mindgap.variants.coverage import contexts_of
 from mindgap.variants.fragments import Fragmenting
 from mindgap.variants.invocations import Invoking
@@ -117,13 +117,13 @@ class Streaming:
 
     def open(self, plan: StreamPlan) -> int:
         """Open the corpus and count its programs."""
-        count = len(base_files(plan.corpus, plan.directory))
+        files = base_files(plan.corpus, plan.directory)
         if plan != self.plan:
             self.plan, self.portion = plan, -1
             self.rules = RuleTable(Quarantine(Path(plan.quarantine)))
-            self.length = PORTION if count > AT_ONCE and plan.sweep is None else sys.maxsize
+            self.length = PORTION if in_portions(plan.corpus, files) and plan.sweep is None else sys.maxsize
             self._load(0)
-        return count
+        return len(files)
 
     def make(self, wanted: Sequence[int]) -> Iterator[MadeVariant]:
         """The stream, as far as it is wanted."""

@@ -1,4 +1,4 @@
-"""`smoke:NAME`: small programs of every domain that come with mindgap; no other package is needed."""
+"""`core:NAME` and `smoke:NAME`: small programs that come with mindgap; no other package is needed."""
 
 from __future__ import annotations
 
@@ -8,27 +8,41 @@ from mindgap.corpus import attempts
 from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import DOMAINS, Library, Offer, register
 from mindgap.corpus.sources.program_file import read_program
-from mindgap.corpus.spelling import SMOKE
+from mindgap.corpus.spelling import SHIPPED
 from mindgap.records.source import Source
 
 
-@register
-class Smoke(Library):
-    """The smoke corpus: `DOMAIN-MODEL.mgp` files in this package, written by scripts/make_smoke.py."""
+class Shipped(Library):
+    """`DOMAIN-MODEL.mgp` files in a folder of this package."""
 
-    forms = ("smoke:NAME",)
-    prefix = "smoke"
     packages = ()
     extra = ""
 
     def offers(self) -> Iterator[Offer]:
-        for path in sorted(SMOKE.glob("*.mgp")):
-            yield Offer(f"smoke:{path.stem}", domain_of(path.stem))
+        for path in sorted(SHIPPED[self.prefix].glob("*.mgp")):
+            yield Offer(f"{self.prefix}:{path.stem}", domain_of(path.stem))
 
     def load(self, source: Source) -> Loaded:
-        names = [item.stem for item in SMOKE.glob("*.mgp")]
-        name = attempts.known(source.spec.removeprefix("smoke:"), names, self.prefix)
-        return read_program(SMOKE / f"{name}.mgp", source.spec, source.seed)
+        folder = SHIPPED[self.prefix]
+        names = [item.stem for item in folder.glob("*.mgp")]
+        name = attempts.known(source.spec.removeprefix(f"{self.prefix}:"), names, self.prefix)
+        return read_program(folder / f"{name}.mgp", source.spec, source.seed)
+
+
+@register
+class Core(Shipped):
+    """The core corpus: few programs with nearly all operators and contexts of thousands (`mindgap corpus core`)."""
+
+    forms = ("core:NAME",)
+    prefix = "core"
+
+
+@register
+class Smoke(Shipped):
+    """The smoke corpus: a few programs of every domain, written by scripts/make_smoke.py."""
+
+    forms = ("smoke:NAME",)
+    prefix = "smoke"
 
 
 def file_name(domain: str, model: str) -> str:
