@@ -19,7 +19,8 @@ OPERATORS = [(name, row) for name, row in NAMED if not name.startswith("operator
 OF_TORCHVISION = {"roi_align", "roi_pool"}
 """Operators of a package that need not be installed."""
 FOR_ANY_OPERATOR = {
-    "random-stream", "overlapping-memory", "denormal-flush", "intermediate-precision", "missing-kernel", "signed-zero",
+    "random-stream", "overlapping-memory", "accumulation-order", "denormal-flush", "intermediate-precision",
+    "missing-kernel", "signed-zero",
 }  # fmt: skip
 """Rules that match by tags and values, or that no single call shows."""
 

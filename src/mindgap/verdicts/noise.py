@@ -11,10 +11,11 @@ import torch
 
 from mindgap.program import ops
 from mindgap.program.graph import Node, map_leaves
-from mindgap.program.operators import Rounding, Terms, traits
+from mindgap.program.operators import Rounding, traits
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, NoisePool
 from mindgap.verdicts.runner import Call, tensors_in
+from mindgap.verdicts.terms import accumulates, length
 
 LENGTH_PER_ULP: Final = 64
 """A sum of n terms gets max(1, sqrt(n / 64)) times the noise: sequential float32 sums err by sqrt(n / 3) units,
@@ -295,51 +296,11 @@ def _power_of_two(factor: float) -> int:
     return 1 << max(0, round(math.log2(max(1.0, factor))))
 
 
-_ADDED: Final[dict[Terms, Callable[[Any, Sequence[Any]], Sequence[int]]]] = {
-    Terms.ONE: lambda first, args: (),
-    Terms.INNER: lambda first, args: first.shape[-1:],
-    Terms.KERNEL: lambda first, args: args[1].shape[1:],
-    Terms.NORMALISED: lambda first, args: args[1],
-    Terms.CHANNEL: lambda first, args: [*first.shape[:1], *first.shape[2:]],
-    Terms.SEQUENCE: lambda first, args: [max(first.shape[-2:])],
-    Terms.DIM: lambda first, args: [first.shape[args[1]]],
-}
-"""The sizes of what is added up, from the first operand and all arguments."""
-
-
-def length(call: Call) -> int:
-    """How many terms the operator adds up for one element of its result."""
-    known = traits(call.op)
-    try:
-        if known.terms is Terms.DIMS:
-            return _reduced(call)
-        return math.prod(_ADDED[known.terms](call.args[known.operands[0] if known.operands else 0], call.args))
-    except (AttributeError, IndexError, TypeError, ValueError):
-        return 1
-
-
-def _reduced(call: Call) -> int:
-    """Elements a reduction folds into one; the whole tensor when it has no `dim`."""
-    first = call.args[0]
-    dims = next((a for a in call.args[1:] if isinstance(a, list | tuple)), call.kwargs.get("dim"))
-    if dims is None and len(call.args) > 1 and type(call.args[1]) is int and "dim" in call.op:
-        dims = call.args[1]
-    if dims is None or (isinstance(dims, list | tuple) and not dims):
-        return int(first.numel())
-    return math.prod(first.shape[d] for d in ([dims] if isinstance(dims, int) else dims))
-
-
 def _narrows(call: Call, result: Any) -> bool:
     """Whether a cast rounds: only to a narrower floating type."""
     if not isinstance(result, torch.Tensor) or not isinstance(call.args[0], torch.Tensor):
         return False
     return EPS.get(result.dtype, 0.0) > EPS.get(call.args[0].dtype, 1.0)
-
-
-def accumulates(call: Call) -> bool:
-    """Whether a scatter adds up what lands on one element."""
-    position = ops.position_of(call.op, "accumulate")
-    return position is not None and call.argument(position, "accumulate", False) is True
 
 
 def _noisy_positions(call: Call) -> frozenset[int]:

@@ -10,8 +10,9 @@ import torch
 from mindgap.program.operators import Rounding, traits
 from mindgap.program.precision import widen
 from mindgap.program.state import repeats
-from mindgap.verdicts.noise import Noise, accumulates
+from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.runner import Call, default_dtype, tensors_in, widened
+from mindgap.verdicts.terms import accumulates
 
 
 @dataclass
@@ -68,11 +69,15 @@ class Stepwise:
         return own
 
     def _round_into(self, own: torch.Tensor, value: torch.Tensor) -> torch.Tensor | None:
-        """Store the rounded value; returns where rounding changed nothing."""
+        """Store the rounded value; returns where rounding changed nothing.
+
+        A value in float64 was rounded already: by chance that leaves a number of float32 once in 2^29 times.
+        """
         if not (own.is_floating_point() or own.is_complex()) or repeats(own):
             return None
         own.copy_(value)
-        return (own.to(value.dtype) == value) | own.isnan() | own.isinf()
+        narrow = own.to(torch.complex64 if own.is_complex() else torch.float32) if own.dtype == value.dtype else own
+        return (narrow.to(value.dtype) == value) | own.isnan() | own.isinf()
 
 
 @dataclass
