@@ -38,6 +38,8 @@ MATCHING = {
     "resized-memory": call("aten.resize_.default", torch.zeros(2), [4]),
     "overlapping-memory": call("aten.copy_.default", ROWS[:, 1:], ROWS[:, :-1]),
     "accumulation-order": call("aten.sum.default", torch.tensor([3e38, 3e38, -3e38])),
+    "unknown-mode": call("aten.grid_sampler_2d.default", torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 3, 0, False),
+    "unordered-offsets": call("aten.embedding_bag.default", ROWS, torch.tensor([0, 1, 2]), torch.tensor([0, 2, 1])),
 }
 
 HARMLESS = {
@@ -58,6 +60,8 @@ HARMLESS = {
     "resized-memory": call("aten.resize_.default", torch.zeros(4), [2]),
     "overlapping-memory": call("aten.copy_.default", ROWS[:, 1::2], ROWS[:, 0::2]),
     "accumulation-order": call("aten.sum.default", torch.tensor([3e38, 3e38, 3e38])),  # Inf in any order
+    "unknown-mode": call("aten.grid_sampler_2d.default", torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 2, 2, False),
+    "unordered-offsets": call("aten.embedding_bag.default", ROWS, torch.tensor([0, 1, 2]), torch.tensor([0, 1, 1])),
 }
 
 

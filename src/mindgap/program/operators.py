@@ -83,6 +83,10 @@ class Traits:
     reshapes: bool = False  # it is given the sizes of its result, which has as many elements as its argument
     sized: bool = False  # it is given sizes, or how often to repeat, and makes as many elements as they ask
     grows: bool = False  # its result may be much larger than what it reads
+    codes: tuple[tuple[str, int], ...] = ()
+    """Numbers that stand for names, and how many names there are; for others eager gives whatever was in memory."""
+    ascending: tuple[str, ...] = ()
+    """Arguments whose elements must not decrease, although eager checks only the first and the last of them."""
     traps: bool = False  # of whole numbers a single instruction: the smallest divided by -1 ends the process
     writes: tuple[str, ...] = ()
     """Arguments that it writes to although its schema does not say so."""
@@ -99,6 +103,7 @@ class Traits:
 EXACT, ONCE, ABSOLUTE = Rounding.EXACT, Rounding.ONCE, Rounding.ABSOLUTE
 _FIRST, _BOTH, _LAST_TWO = (0,), (0, 1), (1, 2)
 _STATISTICS = ("running_mean", "running_var")
+_GRID_CODES = (("interpolation_mode", 3), ("padding_mode", 3))
 
 TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     # Views and copies
@@ -236,11 +241,13 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(terms=Terms.SEQUENCE), "scaled_dot_product_attention"),
     (Traits(distance=True), "cdist _cdist_forward _euclidean_dist"),
     (Traits(interpolates=True, grows=True), """upsample_linear1d upsample_bilinear2d upsample_bicubic2d
-        upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa grid_sampler
-        grid_sampler_2d grid_sampler_3d affine_grid_generator roi_align roi_pool"""),
+        upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa
+        affine_grid_generator roi_align roi_pool"""),
+    (Traits(interpolates=True, grows=True, codes=_GRID_CODES, unspecified=("unknown-mode",)), """grid_sampler
+        grid_sampler_2d grid_sampler_3d"""),
     (Traits(grows=True, transforms=True), """fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_rfft fft_rfft2
         fft_rfftn fft_ihfft fft_ihfft2 fft_ihfftn"""),
-    (Traits(grows=True, sums=True), "embedding_bag"),
+    (Traits(grows=True, sums=True, ascending=("offsets",), unspecified=("unordered-offsets",)), "embedding_bag"),
     (Traits(grows=True), "diagflat pad_sequence vander linalg_vander"),
     (Traits(grows=True, transforms=True, takes="complex"), """fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2
         fft_irfftn"""),

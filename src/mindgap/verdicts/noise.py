@@ -52,6 +52,8 @@ class _Plan:
     """Whether the result may be an argument in disguise; what rounds inside works on copies with noise."""
     adds: bool = False
     """Whether it is a plain sum or mean."""
+    converts: torch.dtype | None = None
+    """What it makes of whole numbers before it rounds; noise needs the same."""
     simple: bool = False
     """Whether noise on those arguments and on the result is all."""
 
@@ -71,7 +73,9 @@ class _Plan:
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
         simple = simple and not (call.inplace or known.distance)
-        return cls(kind, call.inplace, growth(call), positions, adds=known.adds, simple=simple)
+        return cls(
+            kind, call.inplace, growth(call), positions, adds=known.adds, converts=_converts(call), simple=simple
+        )
 
 
 _PLANS: Final[dict[Any, _Plan]] = {}
@@ -194,6 +198,8 @@ class Noise:
             self.pool.perturb_(call.args[0], plan.amplitude)
 
         def change(leaf: Any) -> Any:
+            if isinstance(leaf, torch.Tensor) and plan.converts is not None:
+                leaf = leaf.to(plan.converts)
             if not isinstance(leaf, torch.Tensor) or not (leaf.dtype in EPS or leaf.is_complex()):
                 return leaf
             if any(leaf is tensor for tensor in written):
@@ -294,6 +300,23 @@ def growth(call: Call) -> int:
 
 def _power_of_two(factor: float) -> int:
     return 1 << max(0, round(math.log2(max(1.0, factor))))
+
+
+def _converts(call: Call) -> torch.dtype | None:
+    """The precision that an operator computes in when it is given whole numbers alone and does not return such."""
+    given = call.tensors()
+    if call.inplace or not given or any(tensor.is_floating_point() or tensor.is_complex() for tensor in given):
+        return None
+    with torch.random.fork_rng(devices=[]):
+        found = [tensor.real.dtype if tensor.is_complex() else tensor.dtype for tensor in tensors_in(call.make())]
+        dtype = found[0] if found and found[0] in EPS else None
+        if dtype is not None:
+            args = map_leaves(call.args, lambda leaf: leaf.to(dtype) if isinstance(leaf, torch.Tensor) else leaf)
+            try:
+                call.function(*args, **call.kwargs)
+            except (RuntimeError, TypeError, ValueError):  # it wants whole numbers: they count something
+                return None
+    return dtype
 
 
 def _narrows(call: Call, result: Any) -> bool:
