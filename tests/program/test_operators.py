@@ -78,6 +78,22 @@ def test_what_is_added_up_can_be_counted() -> None:
     assert wrong(lambda name, row: row.terms is Terms.ONE or row.rounding is Rounding.INSIDE) == []
 
 
+def test_sums_can_be_made_of_sizes() -> None:
+    """What adds up rounds inside, and every average says how many terms it has."""
+    assert wrong(lambda name, row: not (row.sums or row.transforms) or row.rounding is Rounding.INSIDE) == []
+    assert wrong(lambda name, row: not row.averages or (row.sums and row.terms in (Terms.DIMS, Terms.WINDOW))) == []
+    assert wrong(lambda name, row: row.terms is not Terms.COUNTED or row.sums) == []
+    assert wrong(lambda name, row: row.terms is not Terms.WINDOW or traits(f"aten.{name}.default").spatial) == []
+    assert wrong(lambda name, row: not row.transforms or "dim" in {a.name for a in arguments_of(name)}) == []
+
+
+def test_codes_and_ordered_arguments_are_in_the_schema() -> None:
+    def named(name: str, row: Traits) -> bool:
+        return {*dict(row.codes), *row.ascending} <= {argument.name for argument in arguments_of(name)}
+
+    assert wrong(named) == []
+
+
 def test_indices_are_a_result() -> None:
     def fits(name: str, row: Traits) -> bool:
         results = [s.returns for s in schemas_of(name)]

@@ -37,6 +37,8 @@ class Terms(Enum):
     NORMALISED = "the shape that its second argument gives"
     CHANNEL = "all but the second dimension"
     WINDOW = "one window of its last dimensions"
+    LAST = "the last dimension of its first argument"
+    COUNTED = "as many as it makes of ones: what lands on one index, what an equation contracts"
     SEQUENCE = "the longer of the last two dimensions"
     DIM = "the dimension that its second argument names"
     DIMS = "the dimensions that it reduces; all of them when it names none"
@@ -59,7 +61,7 @@ class Traits:
     sums: bool = False  # it adds up products of its tensors' elements: of |elements| it makes the sum of |terms|
     averages: bool = False  # and divides the sum by their number
     transforms: bool = False  # a Fourier transform: adds up everything along `dim`, times factors of size 1
-    scans: bool = False  # a running sum: computed one term after the other almost everywhere
+    scans: bool = False  # a running sum, or one by index: computed one term after the other almost everywhere
     distance: bool = False  # it may be computed as |x|^2 + |y|^2 - 2xy
     interpolates: bool = False  # it computes positions in its first argument
     casts: bool = False  # it rounds only when it makes a type narrower
@@ -133,7 +135,7 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(EXACT, selects=True), "diagonal operator.getitem"),
     (Traits(EXACT, selects=True, indexed=True, grows=True), "index index_select gather"),
     (Traits(EXACT, indexed=True, grows=True), "embedding take_along_dim"),
-    (Traits(indexed=True, sums=True), "scatter_add index_add"),
+    (Traits(indexed=True, terms=Terms.COUNTED, scans=True, sums=True), "scatter_add index_add"),
     (Traits(EXACT, unspecified=("duplicate-writes",)), """scatter index_copy put index_put _index_put_impl
         _unsafe_index_put"""),
     (Traits(EXACT, blanks=True), "masked_fill"),
@@ -239,7 +241,7 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(operands=_FIRST, terms=Terms.SEQUENCE), "lstm gru rnn_tanh rnn_relu"),
     # Rounding inside, over all arguments
     (Traits(terms=Terms.SEQUENCE), "scaled_dot_product_attention"),
-    (Traits(distance=True), "cdist _cdist_forward _euclidean_dist"),
+    (Traits(terms=Terms.LAST, distance=True), "cdist _cdist_forward _euclidean_dist"),
     (Traits(interpolates=True, grows=True), """upsample_linear1d upsample_bilinear2d upsample_bicubic2d
         upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa
         affine_grid_generator roi_align roi_pool"""),
@@ -247,14 +249,17 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
         grid_sampler_2d grid_sampler_3d"""),
     (Traits(grows=True, transforms=True), """fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_rfft fft_rfft2
         fft_rfftn fft_ihfft fft_ihfft2 fft_ihfftn"""),
-    (Traits(grows=True, sums=True, ascending=("offsets",), unspecified=("unordered-offsets",)), "embedding_bag"),
+    (Traits(
+        grows=True, terms=Terms.COUNTED, scans=True, sums=True, ascending=("offsets",),
+        unspecified=("unordered-offsets",),
+    ), "embedding_bag"),
     (Traits(grows=True), "diagflat pad_sequence vander linalg_vander"),
     (Traits(grows=True, transforms=True, takes="complex"), """fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2
         fft_irfftn"""),
     (Traits(takes="square"), """linalg_det linalg_slogdet linalg_matrix_exp linalg_matrix_norm linalg_matrix_power
         matrix_exp matrix_power"""),
-    (Traits(rank=2, sums=True), "trace"),
-    (Traits(sums=True), "einsum linalg_multi_dot chain_matmul col2im"),
+    (Traits(rank=2, terms=Terms.COUNTED, sums=True), "trace"),
+    (Traits(terms=Terms.COUNTED, sums=True), "einsum linalg_multi_dot chain_matmul col2im"),
     (Traits(unspecified=("vector-sign",)), """linalg_svd _linalg_svd svd linalg_qr qr linalg_eigh _linalg_eigh
         linalg_eig geqrf"""),
     (Traits(unspecified=("eigenvalue-order",)), "linalg_eigvals"),

@@ -11,7 +11,7 @@ import torch
 
 from mindgap.program import ops
 from mindgap.program.graph import Node, map_leaves
-from mindgap.program.operators import Rounding, traits
+from mindgap.program.operators import Rounding, Terms, traits
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, NoisePool
 from mindgap.verdicts.runner import Call, tensors_in
@@ -84,6 +84,8 @@ _MOST_PLANS: Final = 1 << 16
 
 def _plan_of(call: Call) -> _Plan:
     """The plan of a call; variants of one model make the same calls again and again."""
+    if traits(call.op).terms is Terms.COUNTED or accumulates(call):
+        return _Plan.of(call)  # it depends on values: how many of them land on one index
     key = (call.op, _signature(call.args), _signature(tuple(call.kwargs.items())) if call.kwargs else ())
     plan = _PLANS.get(key)
     if plan is None:
@@ -293,7 +295,7 @@ def growth(call: Call) -> int:
         return 1 << max(0, math.ceil(math.log2(max(1, *call.args[0].shape[2:]) / 2)))
     if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in call.tensors()):
         return 1  # half precision is accumulated in float32: its sums round once
-    if known.scans:
+    if known.scans or accumulates(call):
         return _power_of_two(length(call) / SCAN_PER_ULP)
     return _power_of_two(math.sqrt(length(call) / LENGTH_PER_ULP))
 

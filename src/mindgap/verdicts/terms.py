@@ -28,6 +28,7 @@ _ADDED: Final[dict[Terms, Callable[[Any, Sequence[Any]], Sequence[int]]]] = {
     Terms.NORMALISED: lambda first, args: args[1],
     Terms.CHANNEL: lambda first, args: [*first.shape[:1], *first.shape[2:]],
     Terms.SEQUENCE: lambda first, args: [max(first.shape[-2:])],
+    Terms.LAST: lambda first, args: first.shape[-1:],
     Terms.DIM: lambda first, args: [first.shape[args[1]]],
 }
 """The sizes of what is added up, from the first operand and all arguments."""
@@ -41,6 +42,8 @@ def length(call: Call) -> int:
             return _reduced(call)
         if known.terms is Terms.WINDOW:
             return _window(call)
+        if known.terms is Terms.COUNTED or accumulates(call):
+            return int(made(call, torch.ones_like, wide=False).max())
         return math.prod(_ADDED[known.terms](call.args[known.operands[0] if known.operands else 0], call.args))
     except (AttributeError, IndexError, TypeError, ValueError):
         return 1

@@ -87,7 +87,7 @@ def _orders_of_transform(call: Call) -> _Orders:
     result = made(call)
     value = real_view(result)
     terms = call.args[0].to(torch.complex128).abs() * (1 if result.is_complex() else 2)
-    position = ops.position_of(call.op, "dim")
+    position = ops.position_of(call.op, "dim") or 0
     dims = call.argument(position, "dim", ops.arguments_of(call.op)[position].default_value)
     size = terms.sum(list(range(terms.dim())) if dims is None else dims, keepdim=True)
     beyond = size > LARGEST[_dtype(call)]
