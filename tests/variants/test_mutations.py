@@ -10,12 +10,13 @@ import torch
 
 from mindgap.program.graph import Input, Node, Program, Ref, check_references
 from mindgap.program.made import Made, Whole
-from mindgap.records.tensors import TensorMeta, contiguous_stride
+from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent
 from mindgap.variants.base import Base, load_bases, prepare
 from mindgap.variants.draft import Draft
 from mindgap.variants.registry import Family, Mutation, by_intent, registered
 from mindgap.variants.rules import Refused, RuleTable
+from mindgap.variants.values import contiguous_stride
 from tests.program.validating import check_operators
 from tests.variants.running import run
 

@@ -49,7 +49,7 @@ def in_pairs(rows: torch.Tensor) -> torch.Tensor:
     return rows[:, 0]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(terms(), st.integers(0, 1 << 16), st.sampled_from([one_after_the_other, in_pairs]))
 def test_no_order_of_a_sum_is_accused(
     rows: torch.Tensor, seed: int, add: Callable[[torch.Tensor], torch.Tensor]
@@ -58,7 +58,7 @@ def test_no_order_of_a_sum_is_accused(
     assert conclusion(surveyed(lambda t: t.sum(1), rows), rows.sum(1), add(rows[:, order])) in NOT_ACCUSED
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(terms(), st.integers(0, 1 << 16))
 def test_no_order_of_a_product_is_accused_nor_what_follows(rows: torch.Tensor, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
