@@ -19,7 +19,8 @@ OPERATORS = [(name, row) for name, row in NAMED if not name.startswith("operator
 OF_TORCHVISION = {"roi_align", "roi_pool"}
 """Operators of a package that need not be installed."""
 FOR_ANY_OPERATOR = {
-    "random-stream", "overlapping-memory", "denormal-flush", "intermediate-precision", "missing-kernel", "signed-zero",
+    "random-stream", "overlapping-memory", "accumulation-order", "denormal-flush", "intermediate-precision",
+    "missing-kernel", "signed-zero",
 }  # fmt: skip
 """Rules that match by tags and values, or that no single call shows."""
 
@@ -75,6 +76,22 @@ def test_what_is_added_up_can_be_counted() -> None:
     assert wrong(lambda name, row: row.terms not in second or second[row.terms] in types_at(name, 1)) == []
     assert wrong(lambda name, row: (len(row.operands) == 2) == (row.terms in (Terms.INNER, Terms.KERNEL))) == []
     assert wrong(lambda name, row: row.terms is Terms.ONE or row.rounding is Rounding.INSIDE) == []
+
+
+def test_sums_can_be_made_of_sizes() -> None:
+    """What adds up rounds inside, and every average says how many terms it has."""
+    assert wrong(lambda name, row: not (row.sums or row.transforms) or row.rounding is Rounding.INSIDE) == []
+    assert wrong(lambda name, row: not row.averages or (row.sums and row.terms in (Terms.DIMS, Terms.WINDOW))) == []
+    assert wrong(lambda name, row: row.terms is not Terms.COUNTED or row.sums) == []
+    assert wrong(lambda name, row: row.terms is not Terms.WINDOW or traits(f"aten.{name}.default").spatial) == []
+    assert wrong(lambda name, row: not row.transforms or "dim" in {a.name for a in arguments_of(name)}) == []
+
+
+def test_codes_and_ordered_arguments_are_in_the_schema() -> None:
+    def named(name: str, row: Traits) -> bool:
+        return {*dict(row.codes), *row.ascending} <= {argument.name for argument in arguments_of(name)}
+
+    assert wrong(named) == []
 
 
 def test_indices_are_a_result() -> None:

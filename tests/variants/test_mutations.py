@@ -8,12 +8,15 @@ from random import Random
 import pytest
 import torch
 
-from mindgap.program.graph import check_references
+from mindgap.program.graph import Input, Node, Program, Ref, check_references
+from mindgap.program.made import Made, Whole
+from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Intent
-from mindgap.variants.base import Base, load_bases
+from mindgap.variants.base import Base, load_bases, prepare
 from mindgap.variants.draft import Draft
 from mindgap.variants.registry import Family, Mutation, by_intent, registered
 from mindgap.variants.rules import Refused, RuleTable
+from mindgap.variants.values import contiguous_stride
 from tests.program.validating import check_operators
 from tests.variants.running import run
 
@@ -82,3 +85,33 @@ def test_every_mutation_is_documented_and_every_family_is_there() -> None:
     for one in known:
         assert len(one.summary) > 10 and one.needs and one.weight > 0
     assert max(Counter(one.name for one in known).values()) == 1
+
+
+def one_call(op: str, shapes: dict[str, tuple[int, ...]], *rest: object) -> Base:
+    """A program of one call on inputs of these shapes; those called `whole` hold integers."""
+    inputs, example = [], []
+    for number, (name, shape) in enumerate(shapes.items()):
+        whole = name.startswith("whole")
+        meta = TensorMeta(shape, "int64" if whole else "float32", contiguous_stride(shape))
+        inputs.append(Input(number, name, meta))
+        example.append(Whole(0, name, 0, 1) if whole else Made(0, name, -1.0, 1.0))
+    node = Node(len(inputs), op, (*(Ref(item.id) for item in inputs), *rest), {})
+    program = Program("one", tuple(inputs), (), (node,), (Ref(node.id),), tuple(example))
+    return prepare("one", program, {})
+
+
+def by_name(name: str) -> Mutation:
+    return next(one for one in registered() if one.name == name)
+
+
+def test_numbers_that_stand_for_names_stay_names() -> None:
+    base = one_call("aten.grid_sampler_2d.default", {"x": (1, 1, 4, 4), "grid": (1, 2, 2, 2)}, 0, 0, False)
+    made = [draft.build("p").nodes[-1].args[2:4] for _, draft in attempts(by_name("change-literal"), [base], 60)]
+    assert {mode for mode, _ in made} == {padding for _, padding in made} == {0, 1, 2}
+
+
+def test_offsets_stay_in_order() -> None:
+    shapes = {"weight": (9, 4), "whole indices": (6,), "whole offsets": (3,)}
+    base = one_call("aten.embedding_bag.default", shapes)
+    planted = [draft.steps[-1] for _, draft in attempts(by_name("special-inputs"), [base], 60)]
+    assert planted and not any(step.endswith("offsets") for step in planted)

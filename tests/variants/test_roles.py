@@ -8,7 +8,7 @@ from mindgap.program.graph import Input, Node, Program, Ref
 from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Sweep
 from mindgap.variants.invocations import Invoking
-from mindgap.variants.roles import arguments_in, main_dtype, takes_role
+from mindgap.variants.roles import arguments_in, main_dtype, must_ascend, takes_role
 from mindgap.variants.synthesis import Variant
 
 
@@ -31,6 +31,11 @@ def test_a_condition_is_not_what_a_call_computes_with() -> None:
     assert main_dtype(call("aten.where.self", "bool", "float32", "float32")) == "float32"
     assert main_dtype(call("aten.logical_not.default", "bool")) == "bool"
     assert arguments_in(call("aten.where.self", "bool", "float32", "float32"), "mask") == {0}
+
+
+def test_offsets_must_ascend() -> None:
+    assert must_ascend(call("aten.embedding_bag.default", "float32", "int64", "int64").nodes) == {2}
+    assert not must_ascend(call("aten.gather.default", "float32", "int64", "int64").nodes)
 
 
 @pytest.mark.parametrize(("op", "role", "has"), [

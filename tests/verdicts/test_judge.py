@@ -14,7 +14,7 @@ from mindgap.records.verdict import Blame, Conclusion, Kind
 from mindgap.verdicts.judge import judge
 from mindgap.verdicts.survey import Survey
 from mindgap.verdicts.surveyor import survey as make_survey
-from tests.verdicts.programs import failed, ok, surveyed
+from tests.verdicts.programs import failed, ok, surveyed, surveyed_call
 
 X = torch.linspace(0.1, 3.0, 16)
 EXP = surveyed(torch.exp, X)
@@ -252,6 +252,30 @@ def test_random_streams_are_a_hazard_even_when_unstable():
     eager, other = (torch.tensor([2.0, 0.0] * 32), torch.tensor([0.0, 2.0] * 32))
     found = verdict(ok("eager", eager), ok("c", other, stable=False), survey)
     assert (found.conclusion, found.rule) == (Conclusion.HAZARD, "random-stream")
+
+
+PLACES = torch.tensor([[[[0.1, 0.2]]]])
+
+
+def unwritten(mode: int) -> Survey:
+    return surveyed_call("aten.grid_sampler_2d.default", torch.ones(1, 1, 2, 2), PLACES, mode, 0, False)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_memory_that_nobody_wrote_is_a_hazard_even_when_unstable(same):
+    eager = ok("eager", torch.ones(1, 1, 1, 1), stable=False)
+    found = verdict(eager, ok("c", torch.full((1, 1, 1, 1), 1.0 if same else 7.0), stable=False), unwritten(3))
+    assert (found.conclusion, found.rule) == (Conclusion.HAZARD, "unknown-mode")
+    found = verdict(eager, ok("c", torch.ones(1, 1, 1, 1), stable=False), unwritten(2))
+    assert found.conclusion is Conclusion.UNSTABLE
+
+
+def test_nobody_need_accept_what_eager_should_refuse():
+    eager, other = ok("eager", torch.ones(1, 1, 1, 1)), failed("c", Status.REJECTED, Stage.RUN, "no such mode")
+    found = verdict(eager, other, unwritten(3))
+    assert (found.conclusion, found.kind, found.rule) == (Conclusion.HAZARD, Kind.VALIDATION, "unknown-mode")
+    assert "no such mode" in found.sentence
+    assert verdict(eager, other, unwritten(2)).conclusion is Conclusion.DIVERGES
 
 
 @pytest.mark.parametrize("wrong", [torch.ones(64), torch.zeros(64), torch.tensor([3.0, 0.0] * 32)])

@@ -14,7 +14,8 @@ from mindgap.verdicts.elements import THRESHOLD, Expected, deviation
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, NoisePool, pool_for
 from mindgap.verdicts.floor import BLOCK, Floor
 from mindgap.verdicts.judge import judge
-from mindgap.verdicts.noise import Noise, growth, length
+from mindgap.verdicts.noise import Noise, growth
+from mindgap.verdicts.terms import length
 from tests.verdicts.programs import call, ok, surveyed
 
 
@@ -137,6 +138,8 @@ def test_long_sums_get_more_noise():
     assert length(call("aten.mm.default", torch.ones(2, 4096), torch.ones(4096, 2))) == 4096
     assert length(call("aten.conv2d.default", torch.ones(1, 8, 4, 4), torch.ones(2, 8, 3, 3))) == 72
     assert length(call("aten.sum.dim_IntList", torch.ones(3, 5), [1])) == 5
+    assert length(call("aten.avg_pool2d.default", torch.ones(1, 1, 9, 9), [3])) == 9
+    assert length(call("aten.adaptive_avg_pool2d.default", torch.ones(1, 1, 9, 8), [1, 4])) == 18
     assert growth(call("aten.sum.default", torch.ones(1 << 16, dtype=torch.float16))) == 1
 
 

@@ -69,6 +69,14 @@ def test_an_exact_decision_stays_judgeable():
     assert (found.conclusion, found.blame) == (Conclusion.DIVERGES, Blame.CANDIDATE)
 
 
+def test_float64_keeps_its_noise_where_another_output_flips():
+    """What is exact cannot be told from a float64 value itself, unless it is a number of float32."""
+    x = torch.tensor([0.1, 0.7], dtype=torch.float64)
+    found = surveyed(lambda t: (t * 3, (t * 3 > 0.3) | (t < 0), (t * 0 + 0.5 + 0.5).floor()), x)
+    assert (found.outputs[0].spread > 0).all()
+    assert found.outputs[2].spread is None or not found.outputs[2].spread.any()
+
+
 @pytest.mark.parametrize("steps", [2, 11, 51, 101, 1001])
 @pytest.mark.parametrize("ends", [(-1, 1), (-2.0, 1.0), (0, 7), (1000.0, 1001.0)])
 def test_evenly_spaced_numbers_round_in_proportion_to_their_ends(ends, steps):

@@ -12,6 +12,8 @@ from mindgap.verdicts.unspecified import CALL_RULES, RULES, matching
 from tests.verdicts.programs import call, surveyed
 
 NAN = float("nan")
+BIG = 3e38
+"""Two of them overflow."""
 INT_MIN = torch.iinfo(torch.int32).min
 
 ROWS = torch.zeros(3, 8)
@@ -35,6 +37,9 @@ MATCHING = {
     "uninitialised-memory": call("aten.empty.memory_format", [4]),
     "resized-memory": call("aten.resize_.default", torch.zeros(2), [4]),
     "overlapping-memory": call("aten.copy_.default", ROWS[:, 1:], ROWS[:, :-1]),
+    "accumulation-order": call("aten.sum.default", torch.tensor([3e38, 3e38, -3e38])),
+    "unknown-mode": call("aten.grid_sampler_2d.default", torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 3, 0, False),
+    "unordered-offsets": call("aten.embedding_bag.default", ROWS, torch.tensor([0, 1, 2]), torch.tensor([0, 2, 1])),
 }
 
 HARMLESS = {
@@ -54,6 +59,9 @@ HARMLESS = {
     "uninitialised-memory": call("aten.zeros.default", [4]),
     "resized-memory": call("aten.resize_.default", torch.zeros(4), [2]),
     "overlapping-memory": call("aten.copy_.default", ROWS[:, 1::2], ROWS[:, 0::2]),
+    "accumulation-order": call("aten.sum.default", torch.tensor([3e38, 3e38, 3e38])),  # Inf in any order
+    "unknown-mode": call("aten.grid_sampler_2d.default", torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 2, 2, False),
+    "unordered-offsets": call("aten.embedding_bag.default", ROWS, torch.tensor([0, 1, 2]), torch.tensor([0, 1, 1])),
 }
 
 
@@ -99,6 +107,18 @@ REACH = [
     ("overlapping-memory", lambda t: _shifted(t), [torch.arange(4.0)], [1, 2, 3]),
     ("denormal-flush", lambda t: t * 2, [torch.tensor([1e-40, 1.0])], [0]),
     ("denormal-flush", lambda t: t.to(torch.bool), [torch.tensor([1e-40, 0.0, NAN, 1.0])], [0]),
+    ("accumulation-order", lambda t: t.sum(1), [torch.tensor([[BIG, BIG, -BIG], [BIG, BIG, BIG], [BIG, -1, -BIG]])],
+     [0]),
+    ("accumulation-order", lambda t: t.sum(1), [torch.tensor([[torch.inf, -BIG, -BIG], [torch.inf, BIG, BIG]])], [0]),
+    ("accumulation-order", lambda t: t.mean(1), [torch.tensor([[BIG, BIG], [BIG, -BIG]])], [0]),
+    ("accumulation-order", lambda a, b: a @ b, [torch.tensor([[1e20, 1e20, 1.0], [1e10, 1e10, -1e20]]),
+     torch.tensor([1e20, -1e20, 1.0])], [0]),
+    ("accumulation-order", lambda t: t.cumsum(0), [torch.tensor([BIG, -BIG, -BIG, BIG, BIG])], [2, 3, 4]),
+    ("accumulation-order", lambda t, i, s: t.index_add(0, i, s),
+     [torch.zeros(2), torch.tensor([0, 0, 0, 1]), torch.tensor([BIG, BIG, -BIG, BIG])], [0]),
+    ("accumulation-order", lambda t: torch.relu(t.sum(1, dtype=torch.float16)),
+     [torch.tensor([[6e4, 6e4, -6e4], [1, 2, -3]], dtype=torch.float16)], [0]),
+    ("accumulation-order", lambda t: torch.fft.rfft(t).imag, [torch.tensor([[BIG, BIG, BIG], [1, 2, 3]])], [0, 1]),
     ("unsorted", lambda t: torch.topk(t, 3, sorted=False)[0], [torch.tensor([1.0, 2.0, 3.0, 4.0])], [0, 2]),
 ]  # fmt: skip
 

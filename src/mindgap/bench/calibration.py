@@ -187,21 +187,31 @@ def _split_reduction(function: Callable[..., Any], args: list[Any]) -> Any:
 
 def _split_product(function: Callable[..., Any], args: list[Any]) -> Any:
     first, second = args[0], args[1]
-    if len(args) > 2 or second.dim() != 2 or not first.dim() or not first.is_floating_point():
+    if len(args) > 2 or second.dim() < 2 or not first.dim() or not first.is_floating_point():
         return function(*args)
     if function is torch.ops.aten.linear.default:
-        second = second.T
+        second = second.mT
     half = first.shape[-1] // 2
     if not half:
         return function(*args)
-    return first[..., :half] @ second[:half] + first[..., half:] @ second[half:]
+    return first[..., :half] @ second[..., :half, :] + first[..., half:] @ second[..., half:, :]
+
+
+def _split_convolution(function: Callable[..., Any], args: list[Any]) -> Any:
+    """By channels of the input, where there is one group of them."""
+    value, weight, *rest = args
+    half = weight.shape[1] // 2
+    if not half or weight.shape[1] != value.shape[-weight.dim() + 1] or value.dim() != weight.dim():
+        return function(*args)
+    one = function(value[:, :half], weight[:, :half], *rest)
+    return one + function(value[:, half:], weight[:, half:], None, *rest[1:])
 
 
 _SPLITS: Final[dict[str, Callable[[Callable[..., Any], list[Any]], Any]]] = {
     "aten.sum.dim_IntList": _split_reduction,
     "aten.mean.dim": _split_reduction,
-    "aten.linear.default": _split_product,
-    "aten.matmul.default": _split_product,
+    **{f"aten.{name}.default": _split_product for name in ("linear", "matmul", "mm", "bmm")},
+    **{f"aten.conv{n}d.default": _split_convolution for n in (1, 2, 3)},
 }
 
 REORDERINGS: Final = {

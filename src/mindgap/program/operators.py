@@ -36,6 +36,9 @@ class Terms(Enum):
     KERNEL = "one filter of its second factor"
     NORMALISED = "the shape that its second argument gives"
     CHANNEL = "all but the second dimension"
+    WINDOW = "one window of its last dimensions"
+    LAST = "the last dimension of its first argument"
+    COUNTED = "as many as it makes of ones: what lands on one index, what an equation contracts"
     SEQUENCE = "the longer of the last two dimensions"
     DIM = "the dimension that its second argument names"
     DIMS = "the dimensions that it reduces; all of them when it names none"
@@ -55,7 +58,10 @@ class Traits:
     or one argument, where the others are weights and statistics. Empty: all arguments."""
     terms: Terms = Terms.ONE
     adds: bool = False  # a plain sum or mean
-    scans: bool = False  # a running sum: computed one term after the other almost everywhere
+    sums: bool = False  # it adds up products of its tensors' elements: of |elements| it makes the sum of |terms|
+    averages: bool = False  # and divides the sum by their number
+    transforms: bool = False  # a Fourier transform: adds up everything along `dim`, times factors of size 1
+    scans: bool = False  # a running sum, or one by index: computed one term after the other almost everywhere
     distance: bool = False  # it may be computed as |x|^2 + |y|^2 - 2xy
     interpolates: bool = False  # it computes positions in its first argument
     casts: bool = False  # it rounds only when it makes a type narrower
@@ -79,6 +85,10 @@ class Traits:
     reshapes: bool = False  # it is given the sizes of its result, which has as many elements as its argument
     sized: bool = False  # it is given sizes, or how often to repeat, and makes as many elements as they ask
     grows: bool = False  # its result may be much larger than what it reads
+    codes: tuple[tuple[str, int], ...] = ()
+    """Numbers that stand for names, and how many names there are; for others eager gives whatever was in memory."""
+    ascending: tuple[str, ...] = ()
+    """Arguments whose elements must not decrease, although eager checks only the first and the last of them."""
     traps: bool = False  # of whole numbers a single instruction: the smallest divided by -1 ends the process
     writes: tuple[str, ...] = ()
     """Arguments that it writes to although its schema does not say so."""
@@ -95,6 +105,7 @@ class Traits:
 EXACT, ONCE, ABSOLUTE = Rounding.EXACT, Rounding.ONCE, Rounding.ABSOLUTE
 _FIRST, _BOTH, _LAST_TWO = (0,), (0, 1), (1, 2)
 _STATISTICS = ("running_mean", "running_var")
+_GRID_CODES = (("interpolation_mode", 3), ("padding_mode", 3))
 
 TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     # Views and copies
@@ -124,7 +135,7 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(EXACT, selects=True), "diagonal operator.getitem"),
     (Traits(EXACT, selects=True, indexed=True, grows=True), "index index_select gather"),
     (Traits(EXACT, indexed=True, grows=True), "embedding take_along_dim"),
-    (Traits(indexed=True), "scatter_add index_add"),
+    (Traits(indexed=True, terms=Terms.COUNTED, scans=True, sums=True), "scatter_add index_add"),
     (Traits(EXACT, unspecified=("duplicate-writes",)), """scatter index_copy put index_put _index_put_impl
         _unsafe_index_put"""),
     (Traits(EXACT, blanks=True), "masked_fill"),
@@ -193,21 +204,21 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(ABSOLUTE), "softplus log_sigmoid log_sigmoid_forward elu celu selu"),
     (Traits(ABSOLUTE, follows_argument=True), "gelu mish"),
     # Products
-    (Traits(operands=_BOTH, terms=Terms.INNER, takes="matrices"), "matmul linalg_matmul"),
-    (Traits(operands=_BOTH, terms=Terms.INNER, takes="matrices", rank=2), "mm"),
-    (Traits(operands=_BOTH, terms=Terms.INNER, takes="matrices", rank=3), "bmm"),
-    (Traits(operands=_LAST_TWO, terms=Terms.INNER, takes="matrices", rank=2), "addmm"),
-    (Traits(operands=_LAST_TWO, terms=Terms.INNER, takes="matrices", rank=3), "baddbmm"),
-    (Traits(operands=_LAST_TWO, terms=Terms.INNER), "addbmm"),
-    (Traits(operands=_LAST_TWO, terms=Terms.INNER, rank=2), "addmv"),
-    (Traits(operands=_LAST_TWO, terms=Terms.INNER, rank=1, grows=True), "addr"),
-    (Traits(operands=_BOTH, terms=Terms.INNER), "linear"),
-    (Traits(operands=_BOTH, terms=Terms.INNER, grows=True), "inner bilinear tensordot kron"),
-    (Traits(operands=_BOTH, terms=Terms.INNER, rank=2), "mv"),
-    (Traits(operands=_BOTH, terms=Terms.INNER, rank=1), "dot vdot"),
-    (Traits(operands=_BOTH, terms=Terms.INNER, rank=1, grows=True), "outer ger"),
-    (Traits(operands=_BOTH, terms=Terms.KERNEL), """convolution _convolution mkldnn_convolution conv1d conv2d conv3d
-        conv_transpose1d conv_transpose2d conv_transpose3d"""),
+    (Traits(operands=_BOTH, terms=Terms.INNER, sums=True, takes="matrices"), "matmul linalg_matmul"),
+    (Traits(operands=_BOTH, terms=Terms.INNER, sums=True, takes="matrices", rank=2), "mm"),
+    (Traits(operands=_BOTH, terms=Terms.INNER, sums=True, takes="matrices", rank=3), "bmm"),
+    (Traits(operands=_LAST_TWO, terms=Terms.INNER, sums=True, takes="matrices", rank=2), "addmm"),
+    (Traits(operands=_LAST_TWO, terms=Terms.INNER, sums=True, takes="matrices", rank=3), "baddbmm"),
+    (Traits(operands=_LAST_TWO, terms=Terms.INNER, sums=True), "addbmm"),
+    (Traits(operands=_LAST_TWO, terms=Terms.INNER, sums=True, rank=2), "addmv"),
+    (Traits(operands=_LAST_TWO, terms=Terms.INNER, sums=True, rank=1, grows=True), "addr"),
+    (Traits(operands=_BOTH, terms=Terms.INNER, sums=True), "linear"),
+    (Traits(operands=_BOTH, terms=Terms.INNER, sums=True, grows=True), "inner bilinear tensordot kron"),
+    (Traits(operands=_BOTH, terms=Terms.INNER, sums=True, rank=2), "mv"),
+    (Traits(operands=_BOTH, terms=Terms.INNER, sums=True, rank=1), "dot vdot"),
+    (Traits(operands=_BOTH, terms=Terms.INNER, sums=True, rank=1, grows=True), "outer ger"),
+    (Traits(operands=_BOTH, terms=Terms.KERNEL, sums=True), """convolution _convolution mkldnn_convolution conv1d conv2d
+        conv3d conv_transpose1d conv_transpose2d conv_transpose3d"""),
     # Sums over the first argument
     (Traits(operands=_FIRST, terms=Terms.NORMALISED), "layer_norm native_layer_norm rms_norm _fused_rms_norm"),
     (Traits(operands=_FIRST, terms=Terms.DIMS, rank=4), "group_norm native_group_norm"),
@@ -217,25 +228,38 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(operands=_FIRST, terms=Terms.CHANNEL), """_native_batch_norm_legit _native_batch_norm_legit_functional
         _native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_no_update"""),
     (Traits(operands=_FIRST, terms=Terms.DIM, shares=True), "softmax _softmax log_softmax _log_softmax"),
-    (Traits(operands=_FIRST, terms=Terms.DIM, scans=True), "cumsum cumprod logcumsumexp"),
-    (Traits(operands=_FIRST, terms=Terms.DIMS, adds=True), "sum mean"),
-    (Traits(operands=_FIRST, terms=Terms.DIMS), """prod var std var_mean std_mean norm linalg_vector_norm logsumexp
-        nansum nanmean"""),
-    (Traits(operands=_FIRST), """avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
-        adaptive_avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d"""),
+    (Traits(operands=_FIRST, terms=Terms.DIM, scans=True, sums=True), "cumsum"),
+    (Traits(operands=_FIRST, terms=Terms.DIM, scans=True), "cumprod logcumsumexp"),
+    (Traits(operands=_FIRST, terms=Terms.DIMS, adds=True, sums=True), "sum"),
+    (Traits(operands=_FIRST, terms=Terms.DIMS, adds=True, sums=True, averages=True), "mean"),
+    (Traits(operands=_FIRST, terms=Terms.DIMS, sums=True), "nansum"),
+    (Traits(operands=_FIRST, terms=Terms.DIMS, sums=True, averages=True), "nanmean"),
+    (Traits(operands=_FIRST, terms=Terms.DIMS), """prod var std var_mean std_mean norm linalg_vector_norm
+        logsumexp"""),
+    (Traits(operands=_FIRST, terms=Terms.WINDOW, sums=True, averages=True), """avg_pool1d avg_pool2d avg_pool3d
+        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d"""),
     (Traits(operands=_FIRST, terms=Terms.SEQUENCE), "lstm gru rnn_tanh rnn_relu"),
     # Rounding inside, over all arguments
     (Traits(terms=Terms.SEQUENCE), "scaled_dot_product_attention"),
-    (Traits(distance=True), "cdist _cdist_forward _euclidean_dist"),
+    (Traits(terms=Terms.LAST, distance=True), "cdist _cdist_forward _euclidean_dist"),
     (Traits(interpolates=True, grows=True), """upsample_linear1d upsample_bilinear2d upsample_bicubic2d
-        upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa grid_sampler
-        grid_sampler_2d grid_sampler_3d affine_grid_generator roi_align roi_pool"""),
-    (Traits(grows=True), """fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_rfft fft_rfft2 fft_rfftn
-        fft_ihfft fft_ihfft2 fft_ihfftn diagflat embedding_bag pad_sequence vander linalg_vander"""),
-    (Traits(grows=True, takes="complex"), "fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2 fft_irfftn"),
+        upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa
+        affine_grid_generator roi_align roi_pool"""),
+    (Traits(interpolates=True, grows=True, codes=_GRID_CODES, unspecified=("unknown-mode",)), """grid_sampler
+        grid_sampler_2d grid_sampler_3d"""),
+    (Traits(grows=True, transforms=True), """fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_rfft fft_rfft2
+        fft_rfftn fft_ihfft fft_ihfft2 fft_ihfftn"""),
+    (Traits(
+        grows=True, terms=Terms.COUNTED, scans=True, sums=True, ascending=("offsets",),
+        unspecified=("unordered-offsets",),
+    ), "embedding_bag"),
+    (Traits(grows=True), "diagflat pad_sequence vander linalg_vander"),
+    (Traits(grows=True, transforms=True, takes="complex"), """fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2
+        fft_irfftn"""),
     (Traits(takes="square"), """linalg_det linalg_slogdet linalg_matrix_exp linalg_matrix_norm linalg_matrix_power
         matrix_exp matrix_power"""),
-    (Traits(rank=2), "trace"),
+    (Traits(rank=2, terms=Terms.COUNTED, sums=True), "trace"),
+    (Traits(terms=Terms.COUNTED, sums=True), "einsum linalg_multi_dot chain_matmul col2im"),
     (Traits(unspecified=("vector-sign",)), """linalg_svd _linalg_svd svd linalg_qr qr linalg_eigh _linalg_eigh
         linalg_eig geqrf"""),
     (Traits(unspecified=("eigenvalue-order",)), "linalg_eigvals"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from mindgap.program import ops
-from mindgap.program.graph import Program, Ref, leaves
+from mindgap.program.graph import Node, Program, Ref, leaves
+from mindgap.program.operators import traits
 
 NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "index": ("index", "indices"),
@@ -36,9 +37,19 @@ def main_dtype(program: Program) -> str:
     return metas[main].dtype if main is not None else ""
 
 
+def must_ascend(nodes: Iterable[Node]) -> set[int]:
+    """What some of these calls read as an argument whose elements must not decrease."""
+    named = ((node, traits(node.op).ascending) for node in nodes)
+    return {ref for node, names in named if names for name, ref in _read_by(node) if name in names}
+
+
 def _read(program: Program) -> Iterator[tuple[str, int]]:
-    """Tensors of the call with the names of their arguments, in the order of the schema."""
-    node = program.nodes[0]
+    """Tensors of the one call of a program."""
+    return _read_by(program.nodes[0])
+
+
+def _read_by(node: Node) -> Iterator[tuple[str, int]]:
+    """Tensors of a call with the names of their arguments, in the order of the schema."""
     for position, argument in enumerate(ops.arguments_of(node.op)):
         given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
         yield from ((argument.name, int(leaf)) for _, leaf in leaves(given) if type(leaf) is Ref)

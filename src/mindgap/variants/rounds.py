@@ -11,6 +11,7 @@ import torch
 from mindgap.program.graph import Input
 from mindgap.program.made import Held, Made, Planted, Recipe, Whole
 from mindgap.records.tensors import DTYPES
+from mindgap.variants.roles import must_ascend
 from mindgap.variants.special import ORDINARY, POSITIONS, classes_of, recipe_of, special_values
 from mindgap.variants.synthesis import Variant
 
@@ -33,7 +34,8 @@ def in_round(found: Variant, turn: int) -> Variant:
     positions = any(_is_position(i, r) for i, r in zip(found.program.inputs, found.program.example))
     values = _class_of(turn, dtype, first, positions, Random(f"{before.base} {before.seed} {op} rounds"))
     pairs = zip(found.program.inputs, found.program.example)
-    example = tuple(_other(item, recipe, values, rng) for item, recipe in pairs)
+    fixed = must_ascend(found.program.nodes)
+    example = tuple(recipe if item.id in fixed else _other(item, recipe, values, rng) for item, recipe in pairs)
     program = replace(found.program, example=example, name=f"{found.program.name}.{turn}")
     told = (*before.steps, f"on {'other' if values == ORDINARY else values} values")
     return Variant(program, replace(before, values=values, steps=told, focus=(op, dtype, first, str(turn))))

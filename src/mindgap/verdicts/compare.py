@@ -275,7 +275,8 @@ class _Tally:
             return Comparison(self.name, Conclusion.AGREES, total=self.eager.numel())
         if wrong and known is None:
             return self._filled(Conclusion.UNJUDGED, why="there is no reference to judge by")
-        if known is not None and known.condition > ILL and self._may_be_rounding(known):
+        unexplained = self.differing > sum(self.explained.values())
+        if unexplained and known is not None and known.condition > ILL and self._may_be_rounding(known):
             why = f"it is ill-conditioned: rounding alone moves it by {100 * min(known.condition, 10):.0f}%"
             why += f", most of it in {known.amplifier}" if known.amplifier else ""
             return self._filled(Conclusion.UNJUDGED, why=why)

@@ -14,10 +14,11 @@ from mindgap.verdicts import sentences
 from mindgap.verdicts.compare import compare_output
 from mindgap.verdicts.comparison import Comparison, gravest
 from mindgap.verdicts.survey import Survey
+from mindgap.verdicts.unspecified import CALL_RULES
 from mindgap.verdicts.unspecified.chance import RANDOM_STREAM
 from mindgap.verdicts.unspecified.precision import MISSING_KERNEL
 
-__all__ = ["Judgement", "judge"]
+__all__ = ["Judgement", "judge", "refuses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def judge(
             compared[name] = _comparisons(eager, candidate, usable)
             verdicts[name], prints[name] = _judge_one(eager, candidate, usable, compared[name])
         else:
-            verdicts[name], prints[name] = _judge_failure(eager, candidate, refusal_agrees)
+            verdicts[name], prints[name] = _judge_failure(eager, candidate, usable, refusal_agrees)
     grouped = _grouped(verdicts, prints, {candidate.platform: candidate.family for candidate in candidates})
     return {name: Judgement(verdict, tuple(compared.get(name, ()))) for name, verdict in grouped.items()}
 
@@ -60,9 +61,14 @@ def _judge_one(
         return Verdict(candidate.platform, Conclusion.UNJUDGED, sentences.nothing_to_compare(eager, candidate)), ""
     found = gravest(comparisons) if comparisons else Comparison("output", Conclusion.AGREES)
     random = usable is not None and RANDOM_STREAM in usable.rules
+    unsteady = _unsteady(usable) if candidate.stable is False or eager.stable is False else ""
     if candidate.stable is False and not random:
-        return _unstable(candidate.platform, found), ""
-    if eager.stable is False and not random and found.conclusion is not Conclusion.AGREES:
+        if not unsteady:
+            return _unstable(candidate.platform, found), ""
+        if found.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING):
+            text = sentences.unsteady(unsteady)
+            return Verdict(candidate.platform, Conclusion.HAZARD, text, found.kind, rule=unsteady), ""
+    if eager.stable is False and not (random or unsteady) and found.conclusion is not Conclusion.AGREES:
         sentence = "eager differs from itself on a second run, so there is nothing to compare with"
         return Verdict(candidate.platform, Conclusion.UNJUDGED, sentence, found.kind), ""
     sentence = sentences.of_comparison(found, candidate.platform, usable.runs if usable else 0)
@@ -91,6 +97,12 @@ def _judge_one(
     )
     wrong = sorted(c.fingerprint for c in comparisons if c.conclusion is Conclusion.DIVERGES)
     return verdict, " ".join(wrong)
+
+
+def _unsteady(survey: Survey | None) -> str:
+    """The rule that lets an output be another one on a second run."""
+    reached = [rule for output in (survey.outputs if survey is not None else ()) for rule in output.hazards]
+    return next((rule for rule in reached if rule in CALL_RULES and CALL_RULES[rule].unsteady), "")
 
 
 def _largest(ratios: Iterable[float | None]) -> float | None:
@@ -155,7 +167,9 @@ def _extra(item: NamedTensor, survey: Survey | None) -> Comparison:
     )
 
 
-def _judge_failure(eager: Outcome, candidate: Outcome, refusal_agrees: bool) -> tuple[Verdict, str]:
+def _judge_failure(
+    eager: Outcome, candidate: Outcome, usable: Survey | None, refusal_agrees: bool
+) -> tuple[Verdict, str]:
     """Eager or the candidate did not run the program."""
     name = candidate.platform
     if candidate.ok:
@@ -171,10 +185,23 @@ def _judge_failure(eager: Outcome, candidate: Outcome, refusal_agrees: bool) -> 
     if not eager.ok and _same_refusal(eager, candidate):
         text = sentences.both_refuse(candidate)
         return Verdict(name, Conclusion.AGREES if refusal_agrees else Conclusion.FAILED, text), ""
-    if eager.ok and candidate.status is Status.REJECTED and candidate.stage is Stage.RUN:
+    if refuses(eager, candidate):
         text = sentences.refuses(candidate)
+        rule = next((rule for rule in (usable.rules if usable else ()) if _is_invalid(rule)), None)
+        if rule is not None:
+            text += f"; nobody need accept it ({rule}): {CALL_RULES[rule].reason}"
+            return Verdict(name, Conclusion.HAZARD, text, Kind.VALIDATION, rule=rule), ""
         return Verdict(name, Conclusion.DIVERGES, text, Kind.VALIDATION, Blame.CANDIDATE), "refuses"
     return Verdict(name, Conclusion.FAILED, sentences.did_not_run(candidate)), ""
+
+
+def refuses(eager: Outcome, candidate: Outcome) -> bool:
+    """Whether a candidate refuses at run time what eager accepts."""
+    return eager.ok and candidate.status is Status.REJECTED and candidate.stage is Stage.RUN
+
+
+def _is_invalid(rule: str) -> bool:
+    return rule in CALL_RULES and CALL_RULES[rule].invalid
 
 
 def _same_refusal(eager: Outcome, candidate: Outcome) -> bool:

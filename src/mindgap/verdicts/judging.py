@@ -23,7 +23,7 @@ from mindgap.verdicts.judge import Judgement
 from mindgap.verdicts.nobody import without_blame
 from mindgap.verdicts.related import Relation, judge_related
 from mindgap.verdicts.runner import Runnable
-from mindgap.verdicts.steps import STEPS, Step, judge_all, judge_in_steps
+from mindgap.verdicts.steps import STEPS, Step, is_odd, judge_all, judge_in_steps
 from mindgap.verdicts.survey import Survey
 from mindgap.verdicts.surveyor import Surveyor
 
@@ -153,7 +153,8 @@ def unjudged(question: Question, reason: str) -> Judged:
 
 def ask_judge(pool: Pool, question: Question, host: PlatformSpec = HOST) -> Judged:
     """The answer to a question; no worker is needed where every platform gave the baseline's bits."""
-    if not any(differs(group.baseline, c) for group in question.groups for c in group.candidates):
+    pairs = [(group.baseline, c) for group in question.groups for c in group.candidates]
+    if not any(differs(*pair) or is_odd(*pair) for pair in pairs):
         found = judge_all(question.groups, None, question.refusal_agrees)
         found = without_blame(found, [c for group in question.groups for c in group.candidates])
         return Judged(found, without_reference(question.groups))

@@ -15,6 +15,7 @@ from mindgap.program.operators import Rounding, Terms, traits
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, NoisePool
 from mindgap.verdicts.runner import Call, tensors_in
+from mindgap.verdicts.terms import accumulates, length
 
 LENGTH_PER_ULP: Final = 64
 """A sum of n terms gets max(1, sqrt(n / 64)) times the noise: sequential float32 sums err by sqrt(n / 3) units,
@@ -51,6 +52,8 @@ class _Plan:
     """Whether the result may be an argument in disguise; what rounds inside works on copies with noise."""
     adds: bool = False
     """Whether it is a plain sum or mean."""
+    converts: torch.dtype | None = None
+    """What it makes of whole numbers before it rounds; noise needs the same."""
     simple: bool = False
     """Whether noise on those arguments and on the result is all."""
 
@@ -70,7 +73,9 @@ class _Plan:
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
         simple = simple and not (call.inplace or known.distance)
-        return cls(kind, call.inplace, growth(call), positions, adds=known.adds, simple=simple)
+        return cls(
+            kind, call.inplace, growth(call), positions, adds=known.adds, converts=_converts(call), simple=simple
+        )
 
 
 _PLANS: Final[dict[Any, _Plan]] = {}
@@ -79,6 +84,8 @@ _MOST_PLANS: Final = 1 << 16
 
 def _plan_of(call: Call) -> _Plan:
     """The plan of a call; variants of one model make the same calls again and again."""
+    if traits(call.op).terms is Terms.COUNTED or accumulates(call):
+        return _Plan.of(call)  # it depends on values: how many of them land on one index
     key = (call.op, _signature(call.args), _signature(tuple(call.kwargs.items())) if call.kwargs else ())
     plan = _PLANS.get(key)
     if plan is None:
@@ -193,6 +200,8 @@ class Noise:
             self.pool.perturb_(call.args[0], plan.amplitude)
 
         def change(leaf: Any) -> Any:
+            if isinstance(leaf, torch.Tensor) and plan.converts is not None:
+                leaf = leaf.to(plan.converts)
             if not isinstance(leaf, torch.Tensor) or not (leaf.dtype in EPS or leaf.is_complex()):
                 return leaf
             if any(leaf is tensor for tensor in written):
@@ -286,7 +295,7 @@ def growth(call: Call) -> int:
         return 1 << max(0, math.ceil(math.log2(max(1, *call.args[0].shape[2:]) / 2)))
     if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in call.tensors()):
         return 1  # half precision is accumulated in float32: its sums round once
-    if known.scans:
+    if known.scans or accumulates(call):
         return _power_of_two(length(call) / SCAN_PER_ULP)
     return _power_of_two(math.sqrt(length(call) / LENGTH_PER_ULP))
 
@@ -295,38 +304,21 @@ def _power_of_two(factor: float) -> int:
     return 1 << max(0, round(math.log2(max(1.0, factor))))
 
 
-_ADDED: Final[dict[Terms, Callable[[Any, Sequence[Any]], Sequence[int]]]] = {
-    Terms.ONE: lambda first, args: (),
-    Terms.INNER: lambda first, args: first.shape[-1:],
-    Terms.KERNEL: lambda first, args: args[1].shape[1:],
-    Terms.NORMALISED: lambda first, args: args[1],
-    Terms.CHANNEL: lambda first, args: [*first.shape[:1], *first.shape[2:]],
-    Terms.SEQUENCE: lambda first, args: [max(first.shape[-2:])],
-    Terms.DIM: lambda first, args: [first.shape[args[1]]],
-}
-"""The sizes of what is added up, from the first operand and all arguments."""
-
-
-def length(call: Call) -> int:
-    """How many terms the operator adds up for one element of its result."""
-    known = traits(call.op)
-    try:
-        if known.terms is Terms.DIMS:
-            return _reduced(call)
-        return math.prod(_ADDED[known.terms](call.args[known.operands[0] if known.operands else 0], call.args))
-    except (AttributeError, IndexError, TypeError, ValueError):
-        return 1
-
-
-def _reduced(call: Call) -> int:
-    """Elements a reduction folds into one; the whole tensor when it has no `dim`."""
-    first = call.args[0]
-    dims = next((a for a in call.args[1:] if isinstance(a, list | tuple)), call.kwargs.get("dim"))
-    if dims is None and len(call.args) > 1 and type(call.args[1]) is int and "dim" in call.op:
-        dims = call.args[1]
-    if dims is None or (isinstance(dims, list | tuple) and not dims):
-        return int(first.numel())
-    return math.prod(first.shape[d] for d in ([dims] if isinstance(dims, int) else dims))
+def _converts(call: Call) -> torch.dtype | None:
+    """The precision that an operator computes in when it is given whole numbers alone and does not return such."""
+    given = call.tensors()
+    if call.inplace or not given or any(tensor.is_floating_point() or tensor.is_complex() for tensor in given):
+        return None
+    with torch.random.fork_rng(devices=[]):
+        found = [tensor.real.dtype if tensor.is_complex() else tensor.dtype for tensor in tensors_in(call.make())]
+        dtype = found[0] if found and found[0] in EPS else None
+        if dtype is not None:
+            args = map_leaves(call.args, lambda leaf: leaf.to(dtype) if isinstance(leaf, torch.Tensor) else leaf)
+            try:
+                call.function(*args, **call.kwargs)
+            except (RuntimeError, TypeError, ValueError):  # it wants whole numbers: they count something
+                return None
+    return dtype
 
 
 def _narrows(call: Call, result: Any) -> bool:
@@ -334,12 +326,6 @@ def _narrows(call: Call, result: Any) -> bool:
     if not isinstance(result, torch.Tensor) or not isinstance(call.args[0], torch.Tensor):
         return False
     return EPS.get(result.dtype, 0.0) > EPS.get(call.args[0].dtype, 1.0)
-
-
-def accumulates(call: Call) -> bool:
-    """Whether a scatter adds up what lands on one element."""
-    position = ops.position_of(call.op, "accumulate")
-    return position is not None and call.argument(position, "accumulate", False) is True
 
 
 def _noisy_positions(call: Call) -> frozenset[int]:

@@ -10,8 +10,9 @@ import torch
 from mindgap.program.operators import Rounding, traits
 from mindgap.program.precision import widen
 from mindgap.program.state import repeats
-from mindgap.verdicts.noise import Noise, accumulates
+from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.runner import Call, default_dtype, tensors_in, widened
+from mindgap.verdicts.terms import accumulates, adds_up, exactly_added, on_copies
 
 
 @dataclass
@@ -57,22 +58,28 @@ class Stepwise:
                 value = wide.make()
         except (RuntimeError, TypeError, ValueError, NotImplementedError):
             return call.make()  # no such kernel in float64: its own precision is all there is
-        if call.inplace:
-            self.exact[call.key] = [self._round_into(*pair) for pair in zip(call.mutated(), wide.mutated())]
-            return _one_or_all(call.mutated())
-        own = call.make()
-        pairs = list(zip(tensors_in(own), tensors_in(value)))
+        before = on_copies(call) if call.inplace and adds_up(call) else call
+        own = _one_or_all(call.mutated()) if call.inplace else call.make()
+        pairs = list(zip(tensors_in(own), tensors_in(_one_or_all(wide.mutated()) if call.inplace else value)))
         if any(first.shape != second.shape for first, second in pairs):
             return own
-        self.exact[call.key] = [self._round_into(first, second) for first, second in pairs]
+        exact = [self._round_into(first, second) for first, second in pairs]
+        if adds_up(call) and exact[0] is not None and bool(exact[0].any()):
+            everywhere = exactly_added(before)  # a sum may be exact by chance, with partial sums that are not
+            exact[0] = None if everywhere is None else exact[0] & everywhere
+        self.exact[call.key] = exact
         return own
 
     def _round_into(self, own: torch.Tensor, value: torch.Tensor) -> torch.Tensor | None:
-        """Store the rounded value; returns where rounding changed nothing."""
+        """Store the rounded value; returns where rounding changed nothing.
+
+        A value in float64 was rounded already: by chance that leaves a number of float32 once in 2^29 times.
+        """
         if not (own.is_floating_point() or own.is_complex()) or repeats(own):
             return None
         own.copy_(value)
-        return (own.to(value.dtype) == value) | own.isnan() | own.isinf()
+        narrow = own.to(torch.complex64 if own.is_complex() else torch.float32) if own.dtype == value.dtype else own
+        return (narrow.to(value.dtype) == value) | own.isnan() | own.isinf()
 
 
 @dataclass

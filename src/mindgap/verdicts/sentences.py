@@ -117,6 +117,11 @@ def _other_side(name: str, ratio: float | None, kind: Kind | None) -> str:
     return f"{name} is right there, so " if ratio <= THRESHOLD else f"{name} is {_floors(ratio)}, "
 
 
+def unsteady(rule: str) -> str:
+    """A second run gives something else, as it may."""
+    return f"differs from itself on a second run, where behaviour is unspecified ({rule}): {RULES[rule].reason}"
+
+
 def both_refuse(outcome: Outcome) -> str:
     return f"refuses it as eager does: {_first_line(outcome.message)}"
 

@@ -25,7 +25,7 @@ from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import NamedTensor, same_outputs
 from mindgap.records.verdict import Conclusion, Kind
 from mindgap.verdicts.elements import THRESHOLD
-from mindgap.verdicts.judge import Judgement, judge
+from mindgap.verdicts.judge import Judgement, judge, refuses
 from mindgap.verdicts.survey import THOROUGH, Survey
 from mindgap.verdicts.unspecified.precision import SIGNED_ZERO
 
@@ -61,7 +61,7 @@ def judge_in_steps(
 ) -> dict[str, Judgement]:
     """One judgement per candidate, by platform name; surveys are made only as far as a verdict depends on them."""
     judged: dict[str, Judgement] = {}
-    if not any(disagree(base, other) for base, others in groups for other in others):
+    if not any(disagree(base, other) or is_odd(base, other) for base, others in groups for other in others):
         return judge_all(groups, None, refusal_agrees)
     for step in steps:
         if step == BRIEF[0]:
@@ -105,6 +105,11 @@ def disagree(base: Outcome, other: Outcome) -> bool:
     return base.ok and other.ok and not same_outputs(base.outputs, other.outputs)
 
 
+def is_odd(base: Outcome, other: Outcome) -> bool:
+    """Whether one refuses what the other accepts, or gives something else on a second run: a rule may allow it."""
+    return refuses(base, other) or (base.ok and other.ok and other.stable is False)
+
+
 def judge_all(groups: Sequence[Group], survey: Survey | None, refusal_agrees: bool = False) -> dict[str, Judgement]:
     """One judgement per candidate, by platform name, with the evidence of one survey."""
     judged: dict[str, Judgement] = {}
@@ -127,8 +132,6 @@ def _is_near(found: Judgement) -> bool:
 def _settled(found: Judgement, step: Step) -> bool:
     """Whether more evidence could not change it."""
     verdict = found.verdict
-    if verdict.conclusion is Conclusion.UNSTABLE:
-        return True
     if _is_near(found):  # near eager, and both far from float64: a larger floor may tell that neither is
         return step.is_last or all(c.far is None for c in found.comparisons)
     if step.reference and verdict.kind in (Kind.VALIDATION, Kind.DTYPE, Kind.SHAPE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mindgap.program.graph import Argument, Node
+from mindgap.program.operators import traits
 from mindgap.variants import pick
 from mindgap.variants.base import is_frozen
 from mindgap.variants.catalogue import Parameter, is_fixed, signature
@@ -67,7 +68,11 @@ def _rank(draft: Draft, node: Node) -> int:
 def change_literal(draft: Draft) -> str:
     """Change one scalar argument or attribute of an operator: stride, eps, keepdim, rounding_mode, correction."""
     node, parameter, held = pick_literal(draft)
-    fresh = _other(draft, parameter, held, max(1, _rank(draft, node)))
+    names = dict(traits(node.op).codes).get(parameter.name)
+    if names is None:
+        fresh = _other(draft, parameter, held, max(1, _rank(draft, node)))
+    else:
+        fresh = draft.rng.randrange(names)
     if fresh == held and type(fresh) is type(held):
         raise Refused("the literal is the same")
     draft.change(node.id, node.op, *with_literal(node, parameter.name, fresh))

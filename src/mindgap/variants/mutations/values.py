@@ -9,6 +9,7 @@ from mindgap.program.made import Made, Planted, Recipe, Whole
 from mindgap.variants import pick
 from mindgap.variants.draft import Draft
 from mindgap.variants.registry import Family, mutation
+from mindgap.variants.roles import must_ascend
 from mindgap.variants.rules import Refused
 from mindgap.variants.special import special_values
 
@@ -75,6 +76,8 @@ def huge_angle(draft: Draft) -> str:
 def special_inputs(draft: Draft) -> str:
     """Plant exceptional values in an input: NaN, infinities, zeros, denormals, extremes, ties."""
     item = pick.one(draft, draft.base.program.inputs, "the program has no input")
+    if item.id in must_ascend(node for user in draft.users(item.id) if (node := draft.node(user)) is not None):
+        raise Refused("its elements must stay in order")
     plan = draft.rng.choice(_PLANS)
     recipe = _planned(draft, draft.example(item.id), draft.input(item.id).meta.dtype, plan)
     draft.allow_poison = True

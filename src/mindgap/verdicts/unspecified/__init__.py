@@ -11,11 +11,12 @@ from typing import Final
 
 from mindgap.program.operators import traits
 from mindgap.verdicts.runner import Call
-from mindgap.verdicts.unspecified import chance, indices, integers, memory, precision, special
+from mindgap.verdicts.terms import may_add
+from mindgap.verdicts.unspecified import chance, indices, integers, memory, order, precision, special
 from mindgap.verdicts.unspecified.rule import Practice, Rule
 
 CALL_RULES: Final[dict[str, Rule]] = {
-    rule.id: rule for family in (integers, special, indices, chance, memory) for rule in family.RULES
+    rule.id: rule for family in (integers, special, indices, chance, memory, order) for rule in family.RULES
 }
 """Rules that a single call falls under, by id."""
 
@@ -36,7 +37,7 @@ def matching(call: Call) -> list[Rule]:
 @cache
 def may_match(op: str) -> bool:
     """Whether a rule could match a call of this operator, whatever its arguments are."""
-    return bool(traits(op).unspecified) or chance.may_draw(op) or memory.may_overlap(op)
+    return bool(traits(op).unspecified) or chance.may_draw(op) or memory.may_overlap(op) or may_add(op)
 
 
 __all__ = ["CALL_RULES", "RULES", "Practice", "Rule", "matching", "may_match"]

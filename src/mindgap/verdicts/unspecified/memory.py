@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 
 from mindgap.program import ops
+from mindgap.program.operators import traits
 from mindgap.verdicts.runner import Call, tensors_in
 from mindgap.verdicts.unspecified.rule import Rule
 from mindgap.verdicts.unspecified.special import always, taint, taint_all
@@ -85,6 +86,25 @@ def _taint_written(call: Call, result: Any, attempt: int, generator: torch.Gener
     return result
 
 
+def _has_unknown_code(call: Call) -> bool:
+    """Whether a number stands for none of the names that it may stand for."""
+    for name, count in traits(call.op).codes:
+        position = ops.position_of(call.op, name)
+        if position is not None and call.argument(position, name, 0) not in range(count):
+            return True
+    return False
+
+
+def _is_unordered(call: Call) -> bool:
+    """Whether elements decrease that must not."""
+    for name in traits(call.op).ascending:
+        position = ops.position_of(call.op, name)
+        given = None if position is None else call.argument(position, name)
+        if isinstance(given, torch.Tensor) and given.dim() and bool((given[1:] < given[:-1]).any()):
+            return True
+    return False
+
+
 RULES: Final = (
     Rule(
         "uninitialised-memory",
@@ -93,6 +113,7 @@ RULES: Final = (
         "the tensor was never written: it holds whatever was in memory",
         "torch.empty: 'a tensor filled with uninitialized data'",
         attempts=2,
+        unsteady=True,
     ),
     Rule(
         "resized-memory",
@@ -101,6 +122,27 @@ RULES: Final = (
         "the elements that resize_ adds were never written",
         "torch.Tensor.resize_: 'any new memory is uninitialized'",
         attempts=2,
+        unsteady=True,
+    ),
+    Rule(
+        "unknown-mode",
+        _has_unknown_code,
+        taint_all,
+        "no mode has this number: eager checks only the names of modes and leaves the result unwritten",
+        "torch.nn.functional.grid_sample: 'bilinear' | 'nearest' | 'bicubic', 'zeros' | 'border' | 'reflection'",
+        attempts=2,
+        unsteady=True,
+        invalid=True,
+    ),
+    Rule(
+        "unordered-offsets",
+        _is_unordered,
+        taint_all,
+        "bags that end before they begin: eager does not check it and reads foreign memory",
+        "pytorch#55549: 'throwing an error for non-monotonically-increasing offsets is the right way to go'",
+        attempts=2,
+        unsteady=True,
+        invalid=True,
     ),
     Rule(
         "overlapping-memory",

@@ -30,6 +30,10 @@ class Rule:
     """The page of the documentation or the statement of a maintainer."""
     attempts: int = 3
     """Runs with another legal result: one may by chance give the same."""
+    unsteady: bool = False
+    """Whether a platform may give other results on a second run."""
+    invalid: bool = False
+    """Whether no platform need accept such a call."""
     unreal: int = 0
     """How many of them come first with results that only show what depends on the call: a program that refuses those
     says nothing."""

@@ -1,0 +1,128 @@
+"""Sums whose partial sums leave the range of their type in one order and not in another."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, NamedTuple
+
+import torch
+
+from mindgap.program import ops
+from mindgap.program.operators import traits
+from mindgap.verdicts.floor import real_view
+from mindgap.verdicts.runner import Call, tensors_in
+from mindgap.verdicts.terms import LARGEST, adds_up, finite, length, made, sizes
+from mindgap.verdicts.unspecified.rule import Rule
+
+
+class _Orders(NamedTuple):
+    """What the orders of a sum may come to, element by element; complex results as pairs."""
+
+    rises: torch.Tensor
+    """Some order overflows to +inf."""
+    falls: torch.Tensor
+    """Some order overflows to -inf."""
+    clashes: torch.Tensor
+    """Some order adds infinities of both signs."""
+    value: torch.Tensor
+    """The sum in float64."""
+
+    @property
+    def differ(self) -> torch.Tensor:
+        return self.rises | self.falls | self.clashes
+
+
+def _matches(call: Call) -> bool:
+    """Whether the partial sums of some element overflow in one order of its terms and not in another.
+
+    Partial sums lie between the sum of all negative terms and that of all positive ones. Both follow from the sum and
+    from the sum of |terms|, which is what the operator gives for absolute values.
+    """
+    transforms = traits(call.op).transforms
+    if not (transforms or adds_up(call)) or not _may_overflow(call):
+        return False
+    try:
+        call.note = _orders_of_transform(call) if transforms else _orders_of_sum(call)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError):
+        return False  # there is no such kernel in float64
+    return bool(call.note.differ.any())
+
+
+def _may_overflow(call: Call) -> bool:
+    """A bound that costs one pass over the arguments: the product of their largest elements, times their number."""
+    given = [tensor for tensor in call.tensors() if tensor.numel() and tensor.dtype in LARGEST]
+    size = math.log2(2 * max((tensor.numel() for tensor in call.tensors()), default=0) or 1)
+    for tensor in given:
+        low, high = (float(edge) for edge in torch.aminmax(real_view(tensor)))
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return True
+        size += max(0.0, math.log2(max(-low, high, 1.0)))
+    return bool(given) and size > min(math.log2(LARGEST[tensor.dtype]) for tensor in given)
+
+
+def _orders_of_sum(call: Call) -> _Orders:
+    value = real_view(made(call))
+    size = sizes(call)
+    if value.shape == size.shape:
+        total = made(call, finite)
+    else:  # of complex terms either part may have any of them
+        size, total = size.unsqueeze(-1).expand(value.shape), torch.zeros_like(value)
+    largest = LARGEST[_dtype(call)]
+    terms = length(call) if traits(call.op).averages else 1
+    unknown = size.isinf()  # not even float64 can tell the two sums apart
+    above = (terms * (size + total) / 2 > largest) | unknown
+    below = (terms * (size - total) / 2 > largest) | unknown
+    # An infinite term stays infinite in every order, unless it meets the other infinity.
+    endless = value.isinf() & ~unknown
+    clashes = torch.where(endless, torch.where(value > 0, below, above), above & below)
+    certain = (value.isnan() & ~unknown) | (value.abs() > largest) & ~(above & below) & ~endless
+    return _Orders(above & ~endless & ~certain, below & ~endless & ~certain, clashes & ~certain, value)
+
+
+def _orders_of_transform(call: Call) -> _Orders:
+    """A Fourier transform adds up everything along its dimensions, times factors of size 1 and any sign.
+
+    To a real result of complex numbers each of them counts twice, as itself and as its mirror image.
+    """
+    result = made(call)
+    value = real_view(result)
+    terms = call.args[0].to(torch.complex128).abs() * (1 if result.is_complex() else 2)
+    position = ops.position_of(call.op, "dim") or 0
+    dims = call.argument(position, "dim", ops.arguments_of(call.op)[position].default_value)
+    size = terms.sum(list(range(terms.dim())) if dims is None else dims, keepdim=True)
+    beyond = size > LARGEST[_dtype(call)]
+    if value.dim() > beyond.dim():
+        beyond = beyond.unsqueeze(-1)
+    beyond = beyond.expand(value.shape)
+    return _Orders(beyond, beyond, beyond, value)
+
+
+def _dtype(call: Call) -> torch.dtype:
+    """The precision of the result."""
+    asked = call.kwargs.get("dtype")
+    given = [tensor.dtype for tensor in call.tensors() if tensor.dtype in LARGEST]
+    return asked if asked in LARGEST else given[0]
+
+
+def _in_another_order(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    """NaN, either infinity, or the sum itself, wherever some order gives it."""
+    orders: _Orders = call.note
+    target = real_view(call.mutated()[0] if call.inplace else tensors_in(result)[0])
+    if attempt == 3:
+        target.copy_(torch.where(orders.differ, orders.value.to(target.dtype), target))
+    else:
+        where = (orders.clashes, orders.rises, orders.falls)[attempt]
+        target.masked_fill_(where, (torch.nan, torch.inf, -torch.inf)[attempt])
+    return result
+
+
+RULES: Final = (
+    Rule(
+        "accumulation-order",
+        _matches,
+        _in_another_order,
+        "partial sums overflow in one order of the terms and not in another: Inf, NaN and a finite sum are all legal",
+        "PyTorch notes, Numerical accuracy: 'the order of the operations affects the results'; Extremal values",
+        attempts=4,
+    ),
+)
