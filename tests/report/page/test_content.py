@@ -15,7 +15,8 @@ from mindgap.errors import CorruptFile
 from mindgap.records.verdict import Conclusion, WrongElement
 from mindgap.report.comparison import compare
 from mindgap.report.page.matrix import consistency
-from mindgap.report.page.of_campaign import conclusion_of, mood_of
+from mindgap.report.page.content import Link
+from mindgap.report.page.of_campaign import answers_of, conclusion_of, mood_of
 from mindgap.report.page.of_results import comparison_content, content_of
 from mindgap.report.page.render import overview, page
 from mindgap.report.results import results_of
@@ -27,13 +28,37 @@ from tests.report.test_comparison import check
 def test_a_campaign_is_concluded_in_one_sentence() -> None:
     said = conclusion_of(campaign())
     assert said == (
-        "inductor: 2 of 100 variants differ by more than rounding and 10 do not run; openvino: 1 of 45 variants does "
-        "not run. 2 outputs could not be judged."
+        "inductor (2 of 90 variants) differs by more than rounding; inductor (10 of 100) and openvino (1 of 45) do not "
+        "run everything. 2 outputs could not be judged."
     )
     small = (PlatformCounts("openvino", "1", "cpu", 9, {"ok": 9}, {"diverges": 1, "agrees": 8}, 1.0),)
     both = replace(campaign(), fragments=9, fragment_platforms=small)
-    assert "openvino: 1 of 54 programs differs by more than rounding and 1 does not run" in conclusion_of(both)
+    assert conclusion_of(both).startswith("inductor (2 of 90 programs) and openvino (1 of 53 programs) differ by more")
+    fine = [
+        PlatformCounts(f"p{n}", "1", "cpu", 9, {"ok": 9, "rejected": 1}, {"rounding": 9, "agrees": 1}, 1.0)
+        for n in range(7)
+    ]
+    quiet = replace(campaign(), platforms=tuple(fine), unjudged={})
+    assert conclusion_of(quiet) == "p0, p1, p2, p3 and 3 more agree within rounding."
+    assert conclusion_of(replace(quiet, platforms=())) == "Only eager ran: there is nothing to compare with."
     assert mood_of(campaign()) == "diverges" and mood_of(replace(campaign(), findings=())) == "unjudged"
+
+
+def test_every_platform_is_answered_in_a_row_that_leads_to_what_it_counts() -> None:
+    one = PlatformCounts("tvm", "1", "cpu", 1, {"ok": 1}, {"agrees": 1}, 1.0)
+    table = answers_of(replace(campaign(), platforms=(*campaign().platforms, one)))
+    assert table is not None
+    shown = [[cell.text if isinstance(cell, Link) else cell for cell in row] for row in table.rows]
+    assert shown == [
+        ["inductor", "10 of 100 do not run", "2 of 90 differ by more than rounding", "8 hazard"],
+        ["openvino", "1 of 45 does not run", "all 44 agree within rounding", ""],
+        ["tvm", "the only one runs", "the only one agrees within rounding", ""],
+    ]
+    assert [(cell.word, cell.to) for cell in table.rows[0][1:]] == [
+        ("failed", "#/runs?q=p%3Ainductor%20v%3Afailed"), ("diverges", "#/runs?q=p%3Ainductor%20v%3Adiverges"),
+        ("hazard", "#/runs?q=p%3Ainductor%20v%3Ahazard"),
+    ]  # fmt: skip
+    assert answers_of(replace(campaign(), platforms=())) is None
 
 
 def test_a_column_that_is_missing_or_partial_says_so() -> None:
@@ -52,7 +77,9 @@ def test_a_check_is_a_page_with_a_row_per_platform(tmp_path: Path) -> None:
     one = write(tmp_path / "a.json", check_document([check(openvino=Conclusion.DIVERGES, inductor=Conclusion.AGREES)]))
     content = content_of(one)
     assert content.subject == "check" and content.mood == "diverges" and not content.figures
-    assert content.conclusion == "1 platform diverges." and len(content.tables[0].rows) == 2
+    assert content.conclusion == "1 platform diverges." and content.answers is not None
+    assert [row[3].word for row in content.answers.rows] == ["diverges", "agrees"]
+    assert [row[3].to for row in content.answers.rows] == ["#/finding/1", "#/runs?q=p%3Ainductor"]
     assert (
         [row[2] for row in content.sections["findings"]["rows"]]
         == ["openvino"]

@@ -67,6 +67,8 @@ class Link:
 
     text: str
     to: str
+    word: str = ""
+    """A word whose sign and colour the text has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class Content:
     """The word whose sign and colour go with the conclusion: `agrees`, `diverges`, `failed`, `unjudged`."""
     strip: Sequence[tuple[str, str]]
     """Versions, devices, flags, seed: labels with values."""
+    answers: Table | None = None
+    """Does it run there, are the answers right: a row per platform under the conclusion."""
     not_decided: Sequence[str] = ()
     """What was not run or could not be judged."""
     figures: Sequence[Figure] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ RUN_COLUMNS: Final = (
 CHANGE_COLUMNS: Final = (
     "change", "subject", "platform", "before", "now", "before / rounding", "now / rounding", "what differs", "why",
 )  # fmt: skip
+MOST_ANSWERS: Final = 40
+"""Rows under the conclusion; the section of runs has all."""
 _LOUD: Final = ("diverges", "unstable", "failed", "hazard", "unjudged")
 
 
@@ -67,7 +70,7 @@ def checks_content(documents: Sequence[CheckDocument]) -> Content:
         strip=_strip(documents, runs, items),
         not_decided=list(_open(runs, items)),
         figures=tuple(_figures(items)) if len(runs) > 1 else (),
-        tables=[_table(items)],
+        answers=_answers(items),
         first=[
             Entry(f"{name}: {item.verdict}" + (f" ({item.kind})" if item.kind else ""),
                   item.sentence or item.message, f"#/finding/{number}", run.subject)
@@ -130,15 +133,22 @@ def _open(runs: Sequence[CheckRun], items: Sequence[Item]) -> Iterator[str]:
             yield f"{run.subject} on {name}: {item.sentence}"
 
 
-def _table(items: Sequence[Item]) -> Table:
-    rows = [
-        [run.subject, name, item.outcome if item.outcome == "ok" else f"{item.outcome} at {item.stage}", item.verdict,
-         multiple(item.error), item.worst or "", f"{item.seconds:.1f} s", "known" if item.known else ""]
-        for run, name, item in items[:40]
-    ]  # fmt: skip
-    titles = ["model", "platform", "outcome", "verdict", "error / rounding", "worst output", "time", ""]
-    more = f", the first 40 of {len(items)}" if len(items) > 40 else ""
-    return Table(f"Every platform{more}", titles, rows)
+def _answers(items: Sequence[Item]) -> Table:
+    """A row per model and platform; the verdict leads to its page, or to what ran."""
+    numbers = itertools.count(1)
+    rows = []
+    for run, name, item in items[:MOST_ANSWERS]:
+        target = f"#/finding/{next(numbers)}" if item.verdict in _LOUD else to("runs", term("p", name))
+        ran = item.outcome if item.outcome == "ok" else f"{item.outcome} at {item.stage}"
+        rows.append([
+            run.subject, name, Link(ran, to("runs", term("p", name)), item.outcome),
+            Link(item.verdict, target, item.verdict), multiple(item.error), item.worst or "", f"{item.seconds:.1f} s",
+            "known" if item.known else "",
+        ])  # fmt: skip
+    titles = ["model", "platform", "does it run?", "is it right?", "error / rounding", "worst output", "time", ""]
+    shown = [n for n in range(len(titles)) if any(row[n] for row in rows)]
+    more = f", the first {MOST_ANSWERS} of {len(items)}" if len(items) > MOST_ANSWERS else ""
+    return Table(f"Every platform{more}", [titles[n] for n in shown], [[row[n] for n in shown] for row in rows])
 
 
 def _figures(items: Sequence[Item]) -> Iterator[Figure]:
