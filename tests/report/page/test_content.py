@@ -14,8 +14,8 @@ from mindgap.campaign.reader import PlatformCounts
 from mindgap.errors import CorruptFile
 from mindgap.records.verdict import Conclusion, WrongElement
 from mindgap.report.comparison import compare
-from mindgap.report.page.matrix import consistency
 from mindgap.report.page.content import Link
+from mindgap.report.page.matrix import consistency
 from mindgap.report.page.of_campaign import answers_of, conclusion_of, mood_of
 from mindgap.report.page.of_results import comparison_content, content_of
 from mindgap.report.page.render import overview, page
@@ -77,7 +77,7 @@ def test_a_check_is_a_page_with_a_row_per_platform(tmp_path: Path) -> None:
     one = write(tmp_path / "a.json", check_document([check(openvino=Conclusion.DIVERGES, inductor=Conclusion.AGREES)]))
     content = content_of(one)
     assert content.subject == "check" and content.mood == "diverges" and not content.figures
-    assert content.conclusion == "1 platform diverges." and content.answers is not None
+    assert content.conclusion == "openvino diverges; inductor agrees within rounding." and content.answers is not None
     assert [row[3].word for row in content.answers.rows] == ["diverges", "agrees"]
     assert [row[3].to for row in content.answers.rows] == ["#/finding/1", "#/runs?q=p%3Ainductor"]
     assert (
@@ -98,7 +98,8 @@ OPERATORS = {
     "declared": [{"platform": "x<y", "operators": {"aten.amax.default": "kernel", "aten.never.default": "missing"}}],
     "observed": {"cells": [
         {"operator": "aten.amax.default", "dtype": "float16", "platform": "eager", "grade": "agrees bitwise"},
-        {"operator": "aten.sort.default", "dtype": "int8", "platform": "x<y", "grade": "wrong", "message": "<b>"},
+        {"operator": "aten.sort.default", "dtype": "int8", "platform": "x<y", "grade": "wrong", "message": "<b>",
+         "invocations": {"wrong": 1, "rounding": 3}},
     ]},
 }  # fmt: skip
 
@@ -106,8 +107,8 @@ OPERATORS = {
 def test_what_was_not_exercised_does_not_look_like_what_works(tmp_path: Path) -> None:
     content = content_of(write(tmp_path / "ops.json", OPERATORS))
     assert content.sections["operators"]["rows"] == [
-        ["aten.amax.default", "float16", [None, "agrees bitwise", ""], ["kernel", None, ""]],
-        ["aten.sort.default", "int8", [None, None, ""], [None, "wrong", "<b>"]],
+        ["aten.amax.default", "float16", [None, "agrees bitwise", "", ""], ["kernel", None, "", ""]],
+        ["aten.sort.default", "int8", [None, None, "", ""], [None, "wrong", "<b>", "1 wrong, 3 rounding"]],
     ]
     assert content.not_decided == [
         f"{name}: 1 of 2 not exercised; that says nothing about them" for name in ("eager", "x<y")

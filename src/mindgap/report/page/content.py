@@ -88,7 +88,7 @@ class Content:
 
     title: str
     subject: str
-    """`campaign`, `check`, `operators` or `comparison`."""
+    """`campaign`, `check`, `operator sweep` or `comparison`."""
     conclusion: str
     mood: str
     """The word whose sign and colour go with the conclusion: `agrees`, `diverges`, `failed`, `unjudged`."""

@@ -1,6 +1,6 @@
 // The page of one finding, and charts.
 
-const MONO = new Set(["source", "signature"]);
+const MONO = new Set(["source", "signature", "next"]);
 
 async function findingSection(about, id) {
   const at = about.ids.indexOf(id);
@@ -10,7 +10,7 @@ async function findingSection(about, id) {
   const word = found.category === "failure" ? "failed" : found.category === "unstable" ? "unstable" : found.category === "hazard" ? "hazard" : "diverges";
   const parts = [
     h("p", { class: "crumbs" }, h("a", { href: addressOf("findings", {}) }, "Findings"), " ", step("previous", at - 1), " ", step("next", at + 1)),
-    h("p", { class: "kind" }, found.id, " ", status(word, about), found.known ? h("span", { class: "known" }, ` known as ${found.known}`) : ""),
+    h("p", { class: "kind" }, found.id, " ", status(word, about), found.known ? h("span", { class: "known" }, ` known: ${found.known}`) : ""),
     h("h1", {}, found.head),
     h("p", { class: "sentence" }, found.sentence),
     h("dl", { class: "facts" }, found.facts.map(([label, lines]) => h("div", {}, h("dt", {}, label), h("dd", { class: label === "where" && lines.length > 1 ? "mono lines" : MONO.has(label) ? "mono" : null }, lines.map((line) => h("div", {}, line)))))),

@@ -21,15 +21,13 @@ from mindgap.report.page.content import MOST_FINDINGS, MOST_RUNS, Bar, Content, 
 from mindgap.report.page.findings import details_of, head_of, page_id, story
 from mindgap.report.page.matrix import consistency
 from mindgap.report.page.method import method_of_campaign
-from mindgap.report.summary import many
+from mindgap.report.summary import joined, many
 
 STATUSES: Final = tuple(status.value for status in Status)
 JUDGED: Final = ("agrees", "rounding", "hazard", "unjudged", "unstable", "diverges")
 PAIRED: Final = (SAME, ROUNDING, FAULT, OPEN, DIFFERS)
 MOST_FIRST: Final = 6
 """Entries of the list of what to fix first."""
-MOST_NAMED: Final = 4
-"""Platforms that a sentence names."""
 FINDING_COLUMNS: Final = (
     "id", "category", "platform", "operator", "what differs", "models", "variants", "fragments", "error / rounding",
     "cause", "known", "in words",
@@ -78,22 +76,16 @@ def conclusion_of(campaign: Campaign) -> str:
     fine = [t.name for t in tallies if not t.differ and not t.failed]
     parts = []
     if differ:
-        listed = _joined([f"{t.name} ({t.differ:,} of {many(t.ran, noun)})" for t in differ])
+        listed = joined([f"{t.name} ({t.differ:,} of {many(t.ran, noun)})" for t in differ])
         parts.append(f"{listed} {'differs' if len(differ) == 1 else 'differ'} by more than rounding")
     if failing:
-        listed = _joined([f"{t.name} ({t.failed:,} of {t.done:,})" for t in failing])
+        listed = joined([f"{t.name} ({t.failed:,} of {t.done:,})" for t in failing])
         parts.append(f"{listed} {'does' if len(failing) == 1 else 'do'} not run everything")
     if fine:
-        parts.append(f"{_joined(fine)} {'agrees' if len(fine) == 1 else 'agree'} within rounding")
+        parts.append(f"{joined(fine)} {'agrees' if len(fine) == 1 else 'agree'} within rounding")
     judged = sum(campaign.unjudged.values())
     rest = f" {many(judged, 'output')} could not be judged." if judged else ""
     return "; ".join(parts) + "." + rest
-
-
-def _joined(items: Sequence[str]) -> str:
-    """`a, b and c`; of many the first."""
-    shown = list(items[:MOST_NAMED]) + ([f"{len(items) - MOST_NAMED} more"] if len(items) > MOST_NAMED else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +136,9 @@ def _answer(tally: _Tally) -> list[Any]:
 
     counts = tally.conclusions
     if tally.failed:
-        runs = leading(f"{tally.failed:,} of {tally.done:,} {_does(tally.failed)} not run", term("v", "failed"), "failed")
+        runs = leading(
+            f"{tally.failed:,} of {tally.done:,} {_does(tally.failed)} not run", term("v", "failed"), "failed"
+        )
     else:
         runs = leading(_all(tally.done, "run"), "", "ok")
     word = "diverges" if counts["diverges"] else "unstable"

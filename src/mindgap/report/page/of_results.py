@@ -19,7 +19,7 @@ from mindgap.report.page.method import method_of_results
 from mindgap.report.page.of_campaign import JUDGED, STATUSES, campaign_content
 from mindgap.report.page.of_operators import operators_content
 from mindgap.report.results import BAD
-from mindgap.report.summary import many, multiple
+from mindgap.report.summary import joined, many, multiple
 from mindgap.report.sweeps import is_campaign, is_sweep, operators_of
 
 FINDING_COLUMNS: Final = (
@@ -34,7 +34,14 @@ CHANGE_COLUMNS: Final = (
 )  # fmt: skip
 MOST_ANSWERS: Final = 40
 """Rows under the conclusion; the section of runs has all."""
-_LOUD: Final = ("diverges", "unstable", "failed", "hazard", "unjudged")
+_SAID: Final = {
+    "diverges": ("diverges", "diverge"), "unstable": ("is unstable", "are unstable"),
+    "failed": ("does not run it", "do not run it"),
+    "hazard": ("differs where behaviour is unspecified", "differ where behaviour is unspecified"),
+    "unjudged": ("could not be judged", "could not be judged"),
+}  # fmt: skip
+"""The gravest first; of one platform, of several."""
+_LOUD: Final = tuple(_SAID)
 
 
 def content_of(path: Path, known: Sequence[Known] = ()) -> Content:
@@ -88,13 +95,27 @@ Item = tuple[CheckRun, str, PlatformRow]
 
 def _conclusion(runs: Sequence[CheckRun], items: Sequence[Item]) -> str:
     if len(runs) == 1:
-        return runs[0].summary
+        return _conclusion_of_one(runs[0], items)
     parts = []
     for platform in dict.fromkeys(name for _, name, _ in items):
         counts = Counter(item.verdict for _, name, item in items if name == platform)
         bad = [f"{counts[word]} {said}" for word, said in (("diverges", "wrong"), ("unstable", "unstable"),
                                                            ("failed", "not run")) if counts[word]]  # fmt: skip
         parts.append(f"{platform}: {', '.join(bad) or 'right'} of {sum(counts.values())}")
+    return "; ".join(parts) + "."
+
+
+def _conclusion_of_one(run: CheckRun, items: Sequence[Item]) -> str:
+    """Who is wrong, who did not run, who is right; what the check itself said where eager could not run it."""
+    if run.eager.outcome != "ok" or not items:
+        return run.summary
+    parts = []
+    for verdict, (one, several) in _SAID.items():
+        for is_known, remark in ((False, ""), (True, ", which is known")):
+            found = [name for _, name, item in items if item.verdict == verdict and bool(item.known) == is_known]
+            parts += [f"{joined(found)} {one if len(found) == 1 else several}{remark}"] if found else []
+    fine = [name for _, name, item in items if item.verdict not in _SAID]
+    parts += [f"{joined(fine)} {'agrees' if len(fine) == 1 else 'agree'} within rounding"] if fine else []
     return "; ".join(parts) + "."
 
 

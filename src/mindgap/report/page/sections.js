@@ -142,11 +142,15 @@ async function operatorsSection(about) {
   const titles = ["operator", "dtype"];
   const rows = query ? data.rows.filter(operatorMatcher(query, titles, data.platforms)) : data.rows;
   const shown = rows.slice(0, 500);
-  const cell = (item) => {
+  const whole = rows.length <= 6; // few enough to say everything
+  const cell = (item, operator, dtype, platform) => {
     if (!item) return h("td", { class: "none" }, "· not exercised");
-    const [declared, observed, said] = item;
-    return h("td", { title: said || null, class: observed ? null : "none" }, status(observed || "not exercised", about),
-      h("small", {}, declared ? `declared: ${declared}` : "declared: nothing known"), said ? h("small", { class: "clip" }, said) : "");
+    const [declared, observed, said, called] = item;
+    const to = addressOf("operators", { q: [["op", operator], ["dtype", dtype], ["p", platform]].map((part) => quoted(...part)).join(" ") });
+    return h("td", { title: whole ? null : said || null, class: observed ? null : "none" },
+      h("a", { href: to }, status(observed || "not exercised", about)),
+      h("small", {}, declared ? `declared: ${declared}` : "declared: nothing known"),
+      whole && called ? h("small", {}, `called: ${called}`) : "", said ? h("small", { class: whole ? "whole" : "clip" }, said) : "");
   };
   return [h("h1", {}, "Operators"),
     h("p", { class: "quiet" }, "Observed is what ran here; declared is what a package registers. What was not exercised is not known to work. Terms: ",
@@ -155,5 +159,6 @@ async function operatorsSection(about) {
     h("p", { class: "quiet count", role: "status" }, `${shown.length.toLocaleString("en")} of ${many(rows.length, "row")}`),
     h("div", { class: "scroll" }, h("table", { class: "heat" }, caption("Operators by dtype and platform"),
       h("thead", {}, h("tr", {}, [...titles, ...data.platforms].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, shown.map(([operator, dtype, ...cells]) => h("tr", { tabindex: "-1" }, h("th", { scope: "row" }, operator), h("td", {}, dtype), cells.map(cell))))))];
+      h("tbody", {}, shown.map(([operator, dtype, ...cells]) => h("tr", { tabindex: "-1" }, h("th", { scope: "row" }, operator), h("td", {}, dtype),
+        cells.map((item, n) => cell(item, operator, dtype, data.platforms[n])))))))];
 }
