@@ -5,7 +5,7 @@ const SECTIONS = {
   changes: changesSection, finding: findingSection,
 };
 const KEPT = "mindgap-scrolled";
-const LIVE = document.documentElement.dataset.live === "1"; // only there: a page in a frame may have no storage
+const LIVE = document.documentElement.dataset.live !== "0"; // only there: a page in a frame may have no storage
 const place = { section: "", row: -1, kept: LIVE ? Number(sessionStorage.getItem(KEPT) || 0) : 0 };
 if (LIVE) sessionStorage.removeItem(KEPT);
 let turn = 0;
@@ -99,14 +99,13 @@ if (LIVE) {
   const at = new Date().toLocaleTimeString();
   const tell = (said) => told.textContent !== said && (told.textContent = said);
   const busy = () => document.activeElement.matches("input, select") || String(getSelection());
-  let seen = null;
+  const seen = document.documentElement.dataset.live; // the server says what this page is made of
   tell(`live, as of ${at}`);
   setInterval(async () => {
     try {
       const answer = await fetch("stamp", { cache: "no-store" });
       if (!answer.ok) return tell(`as of ${at}: it cannot be read now`);
       const stamp = await answer.text();
-      seen ??= stamp;
       if (stamp === seen) return tell(`live, as of ${at}`);
       if (busy()) return tell(`as of ${at}: there is more`); // nobody loses what they type or select
       sessionStorage.setItem(KEPT, String(scrollY));
