@@ -69,6 +69,18 @@ def test_mistakes_are_told(mindgap: Run, arguments: list[str], said: str) -> Non
     assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
+def test_what_is_damaged_or_something_else_is_told(mindgap: Run, tmp_path: Path) -> None:
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "ledger.sqlite").write_bytes(b"no database, whatever its name says" * 99)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "half.json").write_text('{"schema": "mindgap.check/1", "runs": [')
+    for name in ("damaged", "empty", "half.json"):
+        for arguments in (["report", name], ["report", name, "--serve", "--port", "0"], ["compare", name, name]):
+            done = mindgap(*arguments)
+            assert done.returncode == 2 and "Traceback" not in done.stderr, (arguments, done.stderr)
+            assert name in done.stderr, (arguments, done.stderr)
+
+
 def workflows() -> tuple[dict[str, Any], dict[str, Any]]:
     """Those of docs/ci.md: of GitHub Actions and of GitLab."""
     import yaml

@@ -170,7 +170,7 @@ def read_document(path: Path) -> Document:
     """What a JSON file holds; raises CorruptFile where that is no document of ours."""
     content = read_file(path, DOCUMENT_BYTES)
     with refusing(f"{path.name} is not a document of mindgap", path):
-        found = json.loads(content, parse_constant=str)
+        found = json.loads(content, parse_constant=lambda word: str(float(word)))  # NaN and Infinity, as we write them
         schema = found.get("schema") if isinstance(found, dict) else None
         if schema == CHECK_SCHEMA:
             return as_document(found)

@@ -16,9 +16,13 @@ import pytest
 
 from mindgap.bench.browsing import errors, resize
 from mindgap.report import serving
+from mindgap.report.comparison import compare
 from mindgap.report.page.of_campaign import campaign_content
+from mindgap.report.page.of_results import comparison_content, content_of
 from mindgap.report.page.render import page
+from mindgap.report.results import results_of
 from tests.report.page.conftest import HOSTILE
+from tests.report.page.test_content import OPERATORS
 
 WAIT_S = 120.0  # a loaded machine draws the first chart late
 
@@ -264,6 +268,31 @@ def test_a_trace_without_inherited_errors_is_drawn_without_a_complaint(
     assert errors(chromium) == []
     drawn = reader.js("return document.querySelector('#s-finding .chart svg').textContent")
     assert "allowed" in drawn and "of the whole so far" not in drawn
+
+
+def test_operators_and_changes_are_filtered_and_lead_on(chromium: Any, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text(json.dumps(OPERATORS))
+    cells = [dict(cell) for cell in OPERATORS["observed"]["cells"]]  # type: ignore[index,call-overload]
+    cells[0]["grade"] = "unsupported"
+    new.write_text(json.dumps({**OPERATORS, "observed": {"cells": cells}}))
+    file = tmp_path / "report.html"
+    file.write_text(page(content_of(old)), encoding="utf-8")
+    reader = Reader(chromium, file)
+    reader.go("#/operators")
+    shown = reader.texts("#s-operators tbody td:nth-child(n+3)")
+    assert [("not exercised" in text, "agrees" in text) for text in shown] == [
+        (False, True), (True, False), (True, False), (False, False),
+    ]  # fmt: skip
+    assert reader.js("return document.querySelectorAll('#s-operators td.none').length") == 2
+    reader.js("document.querySelector('#s-operators tbody tr:nth-child(2) td:nth-child(4) a').click()")
+    reader.until(lambda: len(reader.texts("#s-operators tbody tr")) == 1, "the cell alone")
+    assert "called: 1 wrong, 3 rounding" in reader.texts("#s-operators tbody tr")[0]
+    file.write_text(page(comparison_content(compare(results_of(old), results_of(new)))), encoding="utf-8")
+    reader.go("#/changes?q=is:appeared")
+    assert len(reader.texts("#s-changes tbody tr")) == 1 and "aten.amax" in reader.texts("#s-changes tbody tr")[0]
+    reader.go("#/changes?q=is:fixed")
+    assert reader.texts("#s-changes tbody tr") == [] and errors(chromium) == []
 
 
 def test_a_followed_page_changes_and_stays_where_its_reader_is(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mindgap.bench.made_campaign import write_campaign
 from mindgap.campaign.matrix import Cell
 from mindgap.campaign.reader import PlatformCounts
 from mindgap.errors import CorruptFile
 from mindgap.records.verdict import Conclusion, WrongElement
 from mindgap.report.comparison import compare
-from mindgap.report.page.content import Link
+from mindgap.report.page.content import Link, plain
 from mindgap.report.page.matrix import consistency
 from mindgap.report.page.of_campaign import answers_of, conclusion_of, mood_of
 from mindgap.report.page.of_results import comparison_content, content_of
@@ -66,6 +68,12 @@ def test_a_column_that_is_missing_or_partial_says_so() -> None:
     found = consistency(cells, [], (), {"variant": {"openvino": (2, 9), "tvm": (0, 9)}})
     assert found["platforms"] == ["openvino", "tvm"] and found["views"]["variant"]["rows"][0][1][1] is None
     assert found["ran"] == {"variant": {"openvino": [2, 9], "tvm": [0, 9]}}
+
+
+def test_what_is_known_is_marked_in_its_cell() -> None:
+    cells = [Cell("bert", "00", "variant", name, {"diverges": 1}, math.inf) for name in ("openvino", "tvm")]
+    (row,) = consistency(cells, [], {("00", "openvino")})["views"]["variant"]["rows"]
+    assert [cell[3] for cell in row[1]] == [1, 0]
 
 
 def write(path: Path, document: object) -> Path:
@@ -140,6 +148,28 @@ def test_the_worst_elements_of_a_check_are_on_its_page(tmp_path: Path) -> None:
     result = replace(result, platforms={"openvino": replace(item, verdict=verdict)})
     content = content_of(write(tmp_path / "check.json", check_document([result])))
     assert content.details[0]["elements"] == [["y[3]", "-3", "-4", "-4", math.inf]]
+
+
+def test_numbers_that_json_does_not_have_are_read_and_shown(tmp_path: Path) -> None:
+    document = check_document([check(openvino=Conclusion.DIVERGES, tvm=Conclusion.DIVERGES)])
+    for name, value in (("openvino", math.nan), ("tvm", math.inf)):
+        document["platforms"][name]["error_over_bound"] = value
+    content = content_of(write(tmp_path / "check.json", document))
+    errors = [row[6] for row in content.sections["findings"]["rows"]]
+    assert math.isnan(errors[0]) and errors[1] == math.inf
+    json.dumps(plain(content.sections), allow_nan=False)
+
+
+def test_a_campaign_without_a_program_is_a_page_that_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    write_campaign(tmp_path / "made", 20, 0, explained=0)
+    with sqlite3.connect(tmp_path / "made" / "ledger.sqlite") as data:
+        for table in ("verdicts", "outcomes", "programs"):
+            data.execute(f"DELETE FROM {table}")
+    content = content_of(tmp_path / "made")
+    assert content.conclusion == "Only eager ran: there is nothing to compare with." and content.answers is None
+    assert ("run", "0 of 0 program runs, 0 of 20 programs so far") in content.strip
+    assert "nothing to compare with" in page(content)
 
 
 def test_a_comparison_is_a_page(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ MOST_SCRIPT: Final = 24 << 10
 """Bytes of a script or an issue inside the page; a longer one stays in its folder."""
 MOST_SLICE: Final = 14
 """Operators in the drawing."""
-FEW_CULPRITS: Final = 6
-"""Where more are under suspicion, nobody has been found: they are counted, not drawn."""
+FEW_CULPRITS: Final = 12
+"""So many fit the drawing with a neighbour. Where more are under suspicion they are counted, not drawn."""
 
 
 def page_id(finding: Finding, number: int) -> str:
