@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import shlex
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -67,29 +69,67 @@ def test_mistakes_are_told(mindgap: Run, arguments: list[str], said: str) -> Non
     assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
-def workflow_commands() -> list[list[str]]:
-    """The calls of mindgap in the two workflows of docs/ci.md, each once, in order."""
-    text = (ROOT / "docs" / "ci.md").read_text()
-    blocks = [body for kind, body in FENCE.findall(text) if kind == "yaml"]
-    assert len(blocks) == 2
-    lines = [re.sub(r"^\s*(- )?(run: )?", "", line) for block in blocks for line in block.splitlines()]
-    found = list(dict.fromkeys(line for line in lines if line.startswith("mindgap ")))
-    return [shlex.split(line)[1:] for line in found]
+def test_what_is_damaged_or_something_else_is_told(mindgap: Run, tmp_path: Path) -> None:
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "ledger.sqlite").write_bytes(b"no database, whatever its name says" * 99)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "half.json").write_text('{"schema": "mindgap.check/1", "runs": [')
+    for name in ("damaged", "empty", "half.json"):
+        for arguments in (["report", name], ["report", name, "--serve", "--port", "0"], ["compare", name, name]):
+            done = mindgap(*arguments)
+            assert done.returncode == 2 and "Traceback" not in done.stderr, (arguments, done.stderr)
+            assert name in done.stderr, (arguments, done.stderr)
 
 
-def test_the_workflow_of_the_page_runs(mindgap: Run, tmp_path: Path) -> None:
-    """As a build server would: a baseline first, then what the workflow calls; nothing is new, so nothing fails."""
+def workflows() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those of docs/ci.md: of GitHub Actions and of GitLab."""
     import yaml
 
-    for kind, body in FENCE.findall((ROOT / "docs" / "ci.md").read_text()):
-        assert kind != "yaml" or isinstance(yaml.safe_load(body), dict)
+    blocks = [body for kind, body in FENCE.findall((ROOT / "docs" / "ci.md").read_text()) if kind == "yaml"]
+    github, gitlab = map(yaml.safe_load, blocks)
+    return github["jobs"]["mindgap"], gitlab["mindgap"]
+
+
+def scripts_of(job: dict[str, Any]) -> list[str]:
+    """What a job runs, step by step, as its shell gets it; actions of others are not here."""
+    if "steps" in job:
+        return [step["run"] for step in job["steps"] if "run" in step]
+    return [*job["script"], *job["after_script"]]
+
+
+def kept_by(job: dict[str, Any]) -> list[str]:
+    """The files that a job keeps, whatever became of it."""
+    if "steps" in job:
+        (upload,) = [step for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
+        assert upload["if"] == "always()"
+        return str(upload["with"]["path"]).split()
+    assert job["artifacts"]["when"] == "always"
+    return [*job["artifacts"]["paths"], job["artifacts"]["reports"]["junit"]]
+
+
+def test_the_workflows_of_the_page_run(mindgap: Run, tmp_path: Path) -> None:
+    """As a build server would: a baseline first, then every step through a shell; nothing is new, so nothing fails."""
+    pytest.importorskip("yaml")
     (tmp_path / "model.py").write_text(MY_MODEL)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, does in (("mindgap", f'exec {sys.executable} -m mindgap.cli "$@"'), ("pip", "exit 0")):
+        (tools / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tools / name).chmod(0o755)
+    environment = {
+        **os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(tmp_path / "step.md"),
+    }  # fmt: skip
     made = mindgap("check", "model.py:build", "--on", "eager@scalar,onnxruntime", "--json", "baseline.json")
     assert made.returncode == 0, made.stderr
-    for arguments in workflow_commands():
-        done = mindgap(*arguments)
-        assert done.returncode == 0, done.stderr
+    jobs = workflows()
+    for script in dict.fromkeys(script for job in jobs for script in scripts_of(job)):  # what both run, once
+        command = ["bash", "-e", "-o", "pipefail", "-c", script]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (script, done.stderr)
+    for job in jobs:
+        for name in kept_by(job):
+            assert (tmp_path / name).stat().st_size > 0, name
     tests = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert (tests.attrib["tests"], tests.attrib["failures"]) == ("2", "0")
-    assert "model.py" in (tmp_path / "summary.md").read_text()
+    assert "model.py" in (tmp_path / "step.md").read_text()
     assert (tmp_path / "report.html").stat().st_size > 10_000

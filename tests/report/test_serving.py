@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mindgap.errors import UsageError
+from mindgap.errors import CorruptFile, UsageError
 from mindgap.report import serving
 
 
@@ -33,6 +33,23 @@ def test_it_follows_what_it_shows(port: int) -> None:
     first, second = ask(port), ask(port)
     assert first[0] == second[0] == 200 and first[1] != second[1]
     assert ask(port, "/stamp")[1] != ask(port, "/stamp")[1]
+
+
+def test_a_page_knows_its_own_stamp() -> None:
+    """So that nothing is lost between the page and the first question of whether there is more."""
+    page, stamp = serving.Kept(lambda: '<html lang="en" data-live="1">').get()
+    assert page.decode() == f'<html lang="en" data-live="{stamp}">'
+
+
+def test_what_cannot_be_read_now_is_told_and_asked_for_again() -> None:
+    def make() -> str:
+        raise CorruptFile("the ledger is damaged\nand more")
+
+    with serving.serve(make, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        status, said = ask(int(server.server_address[1]), "/stamp")
+        server.shutdown()
+    assert status == 503 and "the ledger is damaged" in said
 
 
 def test_it_only_reads_and_knows_two_addresses(port: int) -> None:

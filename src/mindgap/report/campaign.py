@@ -214,6 +214,11 @@ def undecided(campaign: Campaign) -> list[str]:
     for items, word in ((campaign.platforms, "variant"), (campaign.fragment_platforms, "fragment")):
         waiting = [item for item in items if item.due > item.done]
         lines += [f"{item.name} has {many(item.due - item.done, word)} still to run" for item in waiting]
+    ran = {item.name for item in campaign.platforms if item.done}
+    for name in campaign.plan.platforms if campaign.variants else ():
+        if name not in ran:
+            sample = f": its sample is {campaign.plan.shares[name]:.0%}" if name in campaign.plan.shares else ""
+            lines.append(f"{name} ran no whole variant{sample}")
     vanished = sum(campaign.crowd_only.values())
     if vanished:
         lines.append(f"{many(vanished, 'difference')} seen only in a crowd or by a shortcut: gone when run as users do")

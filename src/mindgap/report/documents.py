@@ -118,6 +118,8 @@ class OperatorCell:
     """The grade of its worst invocation (`agrees bitwise`, `wrong`, `unsupported`, ...) or None: not exercised."""
     said: str = ""
     """One sentence or message about what was observed."""
+    invocations: Mapping[str, int] = field(default_factory=dict)
+    """By grade: how often it was called so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ class _ObservedCell:
     dtype: str
     grade: Grade
     message: str = ""
+    invocations: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ def read_document(path: Path) -> Document:
     """What a JSON file holds; raises CorruptFile where that is no document of ours."""
     content = read_file(path, DOCUMENT_BYTES)
     with refusing(f"{path.name} is not a document of mindgap", path):
-        found = json.loads(content, parse_constant=str)
+        found = json.loads(content, parse_constant=lambda word: str(float(word)))  # NaN and Infinity, as we write them
         schema = found.get("schema") if isinstance(found, dict) else None
         if schema == CHECK_SCHEMA:
             return as_document(found)
@@ -209,8 +212,11 @@ def as_operators(found: Mapping[str, Any]) -> OperatorsDocument:
         for platform in platforms:
             cell = seen.get((operator, dtype, platform))
             told = declared.get(platform, {}).get(operator)
-            grade, message = (cell.grade.value, cell.message) if cell else (None, "")
-            cells.append(OperatorCell(operator, dtype, platform, told, grade, message))
+            if cell is None:
+                cells.append(OperatorCell(operator, dtype, platform, told))
+            else:
+                seen_as = (told, cell.grade.value, cell.message, cell.invocations)
+                cells.append(OperatorCell(operator, dtype, platform, *seen_as))
     return OperatorsDocument(sweep.made, sweep.versions, platforms, tuple(cells))
 
 

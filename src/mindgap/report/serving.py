@@ -9,7 +9,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from mindgap.errors import UsageError
+from mindgap.errors import MindgapError, UsageError
 
 FRESH_S: Final = 5.0
 """A page is made again after this time at the earliest, however many ask."""
@@ -26,8 +26,9 @@ class Kept:
         """The page and what tells it from another one."""
         with self._lock:
             if time.monotonic() - self._made > FRESH_S:
-                self._page = self._make().encode()
-                self._stamp = hashlib.sha256(self._page).hexdigest()
+                made = self._make()
+                self._stamp = hashlib.sha256(made.encode()).hexdigest()
+                self._page = made.replace(' data-live="1"', f' data-live="{self._stamp}"', 1).encode()
                 self._made = time.monotonic()
             return self._page, self._stamp
 
@@ -47,7 +48,7 @@ def serve(make: Callable[[], str], host: str, port: int) -> ThreadingHTTPServer:
                 return
             try:
                 page, stamp = kept.get()
-            except UsageError as error:
+            except MindgapError as error:  # damaged, or being written: it may be whole when somebody asks again
                 self.send_error(503, str(error).splitlines()[0])
                 return
             self._answer(page if self.path == "/" else stamp.encode(), "html" if self.path == "/" else "plain")

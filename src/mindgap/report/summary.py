@@ -274,6 +274,16 @@ def finite(value: float | None) -> float | str | None:
     return value if value is None or math.isfinite(value) else str(value)
 
 
+MOST_NAMED: Final = 4
+"""Names in a sentence; more are counted."""
+
+
+def joined(items: Sequence[str]) -> str:
+    """`a, b and c`; of many the first."""
+    shown = list(items[:MOST_NAMED]) + ([f"{len(items) - MOST_NAMED} more"] if len(items) > MOST_NAMED else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
 def many(number: int, noun: str) -> str:
     """`1 platform`, `2,000 platforms`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -13,7 +15,14 @@ from urllib.parse import unquote
 import pytest
 
 from mindgap.bench.browsing import errors, resize
+from mindgap.report import serving
+from mindgap.report.comparison import compare
+from mindgap.report.page.of_campaign import campaign_content
+from mindgap.report.page.of_results import comparison_content, content_of
+from mindgap.report.page.render import page
+from mindgap.report.results import results_of
 from tests.report.page.conftest import HOSTILE
+from tests.report.page.test_content import OPERATORS
 
 WAIT_S = 120.0  # a loaded machine draws the first chart late
 
@@ -208,6 +217,103 @@ def test_a_phone_scrolls_in_one_direction_only(reader: Reader) -> None:
         reader.go(f"#/{section}")
         wide = reader.js("return document.documentElement.scrollWidth")
         assert wide <= 390, f"{section} is {wide} wide"
+
+
+def test_a_list_on_a_phone_is_read_row_by_row(reader: Reader) -> None:
+    resize(reader.driver, 390, 800)
+    reader.go("#/findings")
+    cut = (
+        "return [...document.querySelectorAll('#s-findings tbody td')]"
+        ".filter(e => e.getBoundingClientRect().right > 390).length"
+    )
+    assert reader.js(cut) == 0, "nothing is cut off"
+    assert not reader.js("return document.querySelector('#s-findings thead').offsetHeight")
+
+
+def test_every_platform_is_answered_and_leads_to_its_rows(reader: Reader) -> None:
+    reader.go("")
+    assert "✗" in reader.texts("h1.conclusion")[0]
+    assert {"inductor", "onnxruntime", "openvino", "eager@scalar"} == set(reader.texts("table.answers tbody th"))
+    row = "document.querySelectorAll('table.answers tbody tr')[0].querySelectorAll('a')[1]"
+    counted = int(reader.js(f"return {row}.innerText.match(/([0-9,]+) of/)[1]").replace(",", ""))
+    reader.js(f"{row}.click()")
+    reader.until(lambda: reader.texts("#s-runs tbody tr"), "the rows behind it")
+    assert reader.texts("#s-runs .count")[0].startswith(f"{counted} of")
+
+
+def test_paper_is_light_and_holds_the_numbers(reader: Reader) -> None:
+    reader.go("#/overview?theme=dark")
+    dark = reader.js("return getComputedStyle(document.documentElement).backgroundColor")
+    reader.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert reader.js("return getComputedStyle(document.documentElement).backgroundColor") != dark
+        assert reader.js("return getComputedStyle(document.querySelector('header')).display") == "none"
+        reader.js("dispatchEvent(new Event('beforeprint'))")
+        assert reader.js("return document.querySelectorAll('details.numbers:not([open])').length") == 0
+    finally:
+        reader.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_a_trace_without_inherited_errors_is_drawn_without_a_complaint(
+    chromium: Any, campaign: Path, tmp_path: Path
+) -> None:
+    content = campaign_content(campaign)
+    shown = next(item for item in content.details if len(item.get("trace", ())) > 1)
+    shown["trace"] = [[*step[:5], None, *step[6:]] for step in shown["trace"]]  # type: ignore[index]
+    file = tmp_path / "report.html"
+    file.write_text(page(content), encoding="utf-8")
+    reader = Reader(chromium, file)
+    reader.go(f"#/finding/{shown['id']}")
+    reader.until(lambda: reader.js("return document.querySelector('#s-finding .chart[data-drawn=\"1\"]')"), "the chart")
+    assert errors(chromium) == []
+    drawn = reader.js("return document.querySelector('#s-finding .chart svg').textContent")
+    assert "allowed" in drawn and "of the whole so far" not in drawn
+
+
+def test_operators_and_changes_are_filtered_and_lead_on(chromium: Any, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text(json.dumps(OPERATORS))
+    cells = [dict(cell) for cell in OPERATORS["observed"]["cells"]]  # type: ignore[index,call-overload]
+    cells[0]["grade"] = "unsupported"
+    new.write_text(json.dumps({**OPERATORS, "observed": {"cells": cells}}))
+    file = tmp_path / "report.html"
+    file.write_text(page(content_of(old)), encoding="utf-8")
+    reader = Reader(chromium, file)
+    reader.go("#/operators")
+    shown = reader.texts("#s-operators tbody td:nth-child(n+3)")
+    assert [("not exercised" in text, "agrees" in text) for text in shown] == [
+        (False, True), (True, False), (True, False), (False, False),
+    ]  # fmt: skip
+    assert reader.js("return document.querySelectorAll('#s-operators td.none').length") == 2
+    reader.js("document.querySelector('#s-operators tbody tr:nth-child(2) td:nth-child(4) a').click()")
+    reader.until(lambda: len(reader.texts("#s-operators tbody tr")) == 1, "the cell alone")
+    assert "called: 1 wrong, 3 rounding" in reader.texts("#s-operators tbody tr")[0]
+    file.write_text(page(comparison_content(compare(results_of(old), results_of(new)))), encoding="utf-8")
+    reader.go("#/changes?q=is:appeared")
+    assert len(reader.texts("#s-changes tbody tr")) == 1 and "aten.amax" in reader.texts("#s-changes tbody tr")[0]
+    reader.go("#/changes?q=is:fixed")
+    assert reader.texts("#s-changes tbody tr") == [] and errors(chromium) == []
+
+
+def test_a_followed_page_changes_and_stays_where_its_reader_is(
+    chromium: Any, campaign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "FRESH_S", 0.0)
+    content, count = campaign_content(campaign), [1]
+    with serving.serve(lambda: page(replace(content, title=f"state {count[0]}"), live=True), "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        reader = Reader(chromium, campaign)
+        resize(chromium, 1280, 600)
+        chromium.get(f"http://127.0.0.1:{server.server_address[1]}/#/method")
+        reader.until(lambda: reader.js("return document.documentElement.dataset.ready"), "the page")
+        reader.until(lambda: "live, as of" in reader.texts("#live")[0], "it is followed")
+        reader.js("scrollTo(0, 200)")
+        count[0] = 2
+        reader.until(lambda: "state 2" in reader.driver.title, "what is new")
+        reader.until(lambda: reader.js("return scrollY") == 200, "the same place")
+        assert reader.address() == "#/method" and errors(chromium) == []
+        server.shutdown()
+    reader.until(lambda: "no longer followed" in reader.texts("#live")[0], "the server has ended")
 
 
 def test_the_overview_is_read_without_script(reader: Reader) -> None:

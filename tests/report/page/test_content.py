@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mindgap.bench.made_campaign import write_campaign
 from mindgap.campaign.matrix import Cell
 from mindgap.campaign.reader import PlatformCounts
 from mindgap.errors import CorruptFile
 from mindgap.records.verdict import Conclusion, WrongElement
 from mindgap.report.comparison import compare
+from mindgap.report.page.content import Link, plain
 from mindgap.report.page.matrix import consistency
-from mindgap.report.page.of_campaign import conclusion_of, mood_of
+from mindgap.report.page.of_campaign import answers_of, conclusion_of, mood_of
 from mindgap.report.page.of_results import comparison_content, content_of
 from mindgap.report.page.render import overview, page
 from mindgap.report.results import results_of
@@ -27,13 +30,37 @@ from tests.report.test_comparison import check
 def test_a_campaign_is_concluded_in_one_sentence() -> None:
     said = conclusion_of(campaign())
     assert said == (
-        "inductor: 2 of 100 variants differ by more than rounding and 10 do not run; openvino: 1 of 45 variants does "
-        "not run. 2 outputs could not be judged."
+        "inductor (2 of 90 variants) differs by more than rounding; inductor (10 of 100) and openvino (1 of 45) do not "
+        "run everything. 2 outputs could not be judged."
     )
     small = (PlatformCounts("openvino", "1", "cpu", 9, {"ok": 9}, {"diverges": 1, "agrees": 8}, 1.0),)
     both = replace(campaign(), fragments=9, fragment_platforms=small)
-    assert "openvino: 1 of 54 programs differs by more than rounding and 1 does not run" in conclusion_of(both)
+    assert conclusion_of(both).startswith("inductor (2 of 90 programs) and openvino (1 of 53 programs) differ by more")
+    fine = [
+        PlatformCounts(f"p{n}", "1", "cpu", 9, {"ok": 9, "rejected": 1}, {"rounding": 9, "agrees": 1}, 1.0)
+        for n in range(7)
+    ]
+    quiet = replace(campaign(), platforms=tuple(fine), unjudged={})
+    assert conclusion_of(quiet) == "p0, p1, p2, p3 and 3 more agree within rounding."
+    assert conclusion_of(replace(quiet, platforms=())) == "Only eager ran: there is nothing to compare with."
     assert mood_of(campaign()) == "diverges" and mood_of(replace(campaign(), findings=())) == "unjudged"
+
+
+def test_every_platform_is_answered_in_a_row_that_leads_to_what_it_counts() -> None:
+    one = PlatformCounts("tvm", "1", "cpu", 1, {"ok": 1}, {"agrees": 1}, 1.0)
+    table = answers_of(replace(campaign(), platforms=(*campaign().platforms, one)))
+    assert table is not None
+    shown = [[cell.text if isinstance(cell, Link) else cell for cell in row] for row in table.rows]
+    assert shown == [
+        ["inductor", "10 of 100 do not run", "2 of 90 differ by more than rounding", "8 hazard"],
+        ["openvino", "1 of 45 does not run", "all 44 agree within rounding", ""],
+        ["tvm", "the only one runs", "the only one agrees within rounding", ""],
+    ]
+    assert [(cell.word, cell.to) for cell in table.rows[0][1:]] == [
+        ("failed", "#/runs?q=p%3Ainductor%20v%3Afailed"), ("diverges", "#/runs?q=p%3Ainductor%20v%3Adiverges"),
+        ("hazard", "#/runs?q=p%3Ainductor%20v%3Ahazard"),
+    ]  # fmt: skip
+    assert answers_of(replace(campaign(), platforms=())) is None
 
 
 def test_a_column_that_is_missing_or_partial_says_so() -> None:
@@ -41,6 +68,12 @@ def test_a_column_that_is_missing_or_partial_says_so() -> None:
     found = consistency(cells, [], (), {"variant": {"openvino": (2, 9), "tvm": (0, 9)}})
     assert found["platforms"] == ["openvino", "tvm"] and found["views"]["variant"]["rows"][0][1][1] is None
     assert found["ran"] == {"variant": {"openvino": [2, 9], "tvm": [0, 9]}}
+
+
+def test_what_is_known_is_marked_in_its_cell() -> None:
+    cells = [Cell("bert", "00", "variant", name, {"diverges": 1}, math.inf) for name in ("openvino", "tvm")]
+    (row,) = consistency(cells, [], {("00", "openvino")})["views"]["variant"]["rows"]
+    assert [cell[3] for cell in row[1]] == [1, 0]
 
 
 def write(path: Path, document: object) -> Path:
@@ -52,7 +85,9 @@ def test_a_check_is_a_page_with_a_row_per_platform(tmp_path: Path) -> None:
     one = write(tmp_path / "a.json", check_document([check(openvino=Conclusion.DIVERGES, inductor=Conclusion.AGREES)]))
     content = content_of(one)
     assert content.subject == "check" and content.mood == "diverges" and not content.figures
-    assert content.conclusion == "1 platform diverges." and len(content.tables[0].rows) == 2
+    assert content.conclusion == "openvino diverges; inductor agrees within rounding." and content.answers is not None
+    assert [row[3].word for row in content.answers.rows] == ["diverges", "agrees"]
+    assert [row[3].to for row in content.answers.rows] == ["#/finding/1", "#/runs?q=p%3Ainductor"]
     assert (
         [row[2] for row in content.sections["findings"]["rows"]]
         == ["openvino"]
@@ -71,7 +106,8 @@ OPERATORS = {
     "declared": [{"platform": "x<y", "operators": {"aten.amax.default": "kernel", "aten.never.default": "missing"}}],
     "observed": {"cells": [
         {"operator": "aten.amax.default", "dtype": "float16", "platform": "eager", "grade": "agrees bitwise"},
-        {"operator": "aten.sort.default", "dtype": "int8", "platform": "x<y", "grade": "wrong", "message": "<b>"},
+        {"operator": "aten.sort.default", "dtype": "int8", "platform": "x<y", "grade": "wrong", "message": "<b>",
+         "invocations": {"wrong": 1, "rounding": 3}},
     ]},
 }  # fmt: skip
 
@@ -79,8 +115,8 @@ OPERATORS = {
 def test_what_was_not_exercised_does_not_look_like_what_works(tmp_path: Path) -> None:
     content = content_of(write(tmp_path / "ops.json", OPERATORS))
     assert content.sections["operators"]["rows"] == [
-        ["aten.amax.default", "float16", [None, "agrees bitwise", ""], ["kernel", None, ""]],
-        ["aten.sort.default", "int8", [None, None, ""], [None, "wrong", "<b>"]],
+        ["aten.amax.default", "float16", [None, "agrees bitwise", "", ""], ["kernel", None, "", ""]],
+        ["aten.sort.default", "int8", [None, None, "", ""], [None, "wrong", "<b>", "1 wrong, 3 rounding"]],
     ]
     assert content.not_decided == [
         f"{name}: 1 of 2 not exercised; that says nothing about them" for name in ("eager", "x<y")
@@ -112,6 +148,28 @@ def test_the_worst_elements_of_a_check_are_on_its_page(tmp_path: Path) -> None:
     result = replace(result, platforms={"openvino": replace(item, verdict=verdict)})
     content = content_of(write(tmp_path / "check.json", check_document([result])))
     assert content.details[0]["elements"] == [["y[3]", "-3", "-4", "-4", math.inf]]
+
+
+def test_numbers_that_json_does_not_have_are_read_and_shown(tmp_path: Path) -> None:
+    document = check_document([check(openvino=Conclusion.DIVERGES, tvm=Conclusion.DIVERGES)])
+    for name, value in (("openvino", math.nan), ("tvm", math.inf)):
+        document["platforms"][name]["error_over_bound"] = value
+    content = content_of(write(tmp_path / "check.json", document))
+    errors = [row[6] for row in content.sections["findings"]["rows"]]
+    assert math.isnan(errors[0]) and errors[1] == math.inf
+    json.dumps(plain(content.sections), allow_nan=False)
+
+
+def test_a_campaign_without_a_program_is_a_page_that_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    write_campaign(tmp_path / "made", 20, 0, explained=0)
+    with sqlite3.connect(tmp_path / "made" / "ledger.sqlite") as data:
+        for table in ("verdicts", "outcomes", "programs"):
+            data.execute(f"DELETE FROM {table}")
+    content = content_of(tmp_path / "made")
+    assert content.conclusion == "Only eager ran: there is nothing to compare with." and content.answers is None
+    assert ("run", "0 of 0 program runs, 0 of 20 programs so far") in content.strip
+    assert "nothing to compare with" in page(content)
 
 
 def test_a_comparison_is_a_page(tmp_path: Path) -> None:

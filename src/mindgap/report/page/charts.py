@@ -12,6 +12,7 @@ from typing import Any, Final
 from mindgap.errors import UsageError
 from mindgap.records.files import write_whole
 from mindgap.report.page.content import GLYPHS, Figure
+from mindgap.verdicts.elements import THRESHOLD
 
 COLOURS: Final = {
     "good": "#2f7d8c", "soft": "#9cc3cb", "shared": "#6b7fa8", "bad": "#c2410c", "shaky": "#8b4b9e", "warn": "#d9a21b",
@@ -47,7 +48,7 @@ def bars_spec(figure: Figure, alone: bool) -> dict[str, Any]:
     shown = [word for word in figure.words if any(bar.word == word for bar in figure.bars)]
     values = [_value(figure, bar_, shown) for bar_ in figure.bars]
     colour = [COLOURS[TONES[word]] if alone else f"var(--{TONES[word]})" for word in shown]
-    legend = alt.Legend(title=None, orient="top", labelLimit=0) if alone else None
+    legend = alt.Legend(title=None, orient="top", labelLimit=0, symbolType="square") if alone else None
     y = alt.Y(
         "row:N",
         title=None,
@@ -71,7 +72,7 @@ def bars_spec(figure: Figure, alone: bool) -> dict[str, Any]:
     chart = alt.layer(bars, numbers).properties(
         width=WIDTH if alone else "container",
         height=ROW * len(figure.rows()),
-        **({"title": figure.title} if alone else {}),
+        **({"title": alt.Title(figure.title, anchor="start", color="#1c2430", fontSize=14, offset=8)} if alone else {}),
     )
     return _styled(chart, alone)
 
@@ -110,7 +111,12 @@ def trace_spec() -> dict[str, Any]:
         scale=alt.Scale(zero=False, nice=False, padding=12),
         axis=alt.Axis(tickMinStep=1, tickCount=12, grid=False, format="d"),
     )
-    y = alt.Y("error:Q", title="error / rounding", scale=alt.Scale(type="log", clamp=True), axis=alt.Axis(tickCount=6))
+    y = alt.Y(
+        "error:Q",
+        title="error / rounding",
+        scale=alt.Scale(type="log", clamp=True),
+        axis=alt.Axis(format="~g", values=alt.ExprRef("decades")),
+    )
     colour = alt.Color(
         "what:N",
         title=None,
@@ -130,17 +136,21 @@ def trace_spec() -> dict[str, Any]:
         size=alt.Size("size:Q", scale=None),
         tooltip=alt.Tooltip("said:N"),
     )
-    limit = (
-        alt.Chart(alt.Data(values=[{"y": 1}]))
-        .mark_rule(strokeDash=[4, 4], color="var(--bad)")
-        .encode(y=alt.Y("y:Q", title="error / rounding"))
+    limits = alt.Chart(alt.Data(values=[{"y": 1, "said": "1"}, {"y": THRESHOLD, "said": f"{THRESHOLD:g} allowed"}]))
+    level = alt.Y("y:Q", title="error / rounding")
+    rules = limits.mark_rule(strokeDash=[4, 4], color="var(--bad)").encode(y=level)
+    names = (
+        limits.transform_filter("datum.y > 1")
+        .mark_text(align="right", baseline="bottom", dy=-3, fontSize=11, color="var(--t-bad)")
+        .encode(x=alt.value("width"), y=level, text="said:N")
     )
-    return _styled(alt.layer(limit, line, points).properties(width="container", height=220), False)
+    return _styled(alt.layer(rules, names, line, points).properties(width="container", height=220), False)
 
 
 def _styled(chart: Any, alone: bool) -> dict[str, Any]:
     ink, faint, grid = ("#1c2430", "#5a6675", "#e3e7ec") if alone else ("var(--ink)", "var(--quiet)", "var(--line)")
-    font = "system-ui, sans-serif" if not alone else "sans-serif"
+    # A file is drawn with the fonts of this machine: one that has the signs keeps words from changing their font.
+    font = "system-ui, sans-serif" if not alone else "DejaVu Sans, Segoe UI Symbol, sans-serif"
     styled = (
         chart.configure(font=font, background="#ffffff" if alone else "transparent")
         .configure_view(stroke=None)

@@ -67,6 +67,8 @@ class Link:
 
     text: str
     to: str
+    word: str = ""
+    """A word whose sign and colour the text has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +88,14 @@ class Content:
 
     title: str
     subject: str
-    """`campaign`, `check`, `operators` or `comparison`."""
+    """`campaign`, `check`, `operator sweep` or `comparison`."""
     conclusion: str
     mood: str
     """The word whose sign and colour go with the conclusion: `agrees`, `diverges`, `failed`, `unjudged`."""
     strip: Sequence[tuple[str, str]]
     """Versions, devices, flags, seed: labels with values."""
+    answers: Table | None = None
+    """Does it run there, are the answers right: a row per platform under the conclusion."""
     not_decided: Sequence[str] = ()
     """What was not run or could not be judged."""
     figures: Sequence[Figure] = ()

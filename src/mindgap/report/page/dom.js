@@ -80,6 +80,9 @@ function status(word, about) {
     h("span", { class: "glyph", "aria-hidden": "true" }, about.glyphs[word] || ""), word);
 }
 
+// The caption of a table that may be wider than the screen stays where it is read.
+const caption = (...said) => h("caption", {}, h("span", {}, ...said));
+
 function copyButton(label, text) {
   const button = h("button", { type: "button", class: "copy", onclick: async () => {
     try {

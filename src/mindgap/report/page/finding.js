@@ -1,6 +1,6 @@
 // The page of one finding, and charts.
 
-const MONO = new Set(["source", "signature"]);
+const MONO = new Set(["source", "signature", "next"]);
 
 async function findingSection(about, id) {
   const at = about.ids.indexOf(id);
@@ -10,13 +10,13 @@ async function findingSection(about, id) {
   const word = found.category === "failure" ? "failed" : found.category === "unstable" ? "unstable" : found.category === "hazard" ? "hazard" : "diverges";
   const parts = [
     h("p", { class: "crumbs" }, h("a", { href: addressOf("findings", {}) }, "Findings"), " ", step("previous", at - 1), " ", step("next", at + 1)),
-    h("p", { class: "kind" }, found.id, " ", status(word, about), found.known ? h("span", { class: "known" }, ` known as ${found.known}`) : ""),
+    h("p", { class: "kind" }, found.id, " ", status(word, about), found.known ? h("span", { class: "known" }, ` known: ${found.known}`) : ""),
     h("h1", {}, found.head),
     h("p", { class: "sentence" }, found.sentence),
     h("dl", { class: "facts" }, found.facts.map(([label, lines]) => h("div", {}, h("dt", {}, label), h("dd", { class: label === "where" && lines.length > 1 ? "mono lines" : MONO.has(label) ? "mono" : null }, lines.map((line) => h("div", {}, line)))))),
   ];
   if (found.elements && found.elements.length) parts.push(elementsTable(found));
-  if (found.trace && found.trace.filter((step) => number(step[4]) !== null || number(step[5]) !== null).length > 1) parts.push(traceFigure(found));
+  if (found.trace && found.trace.filter((step) => number(step[4]) !== null || number(step[5]) !== null).length > 1) parts.push(traceFigure(found, about.allowed));
   if (found.svg) {
     const whole = found.slice.length === found.nodes;
     parts.push(h("h2", {}, whole ? "The program" : "Around the operator"),
@@ -28,11 +28,12 @@ async function findingSection(about, id) {
   list("Experiments behind the cause", found.experiments);
   list("What makes it vanish", found.vanishes);
   if (found.rungs && found.rungs.length) {
-    parts.push(h("h2", {}, "Layer by layer"), h("div", { class: "scroll" }, h("table", {}, h("caption", {}, "What was run, and what became of it"),
+    parts.push(h("h2", {}, "Layer by layer"), h("div", { class: "scroll" }, h("table", {}, caption("What was run, and what became of it"),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "layer"), h("th", { scope: "col" }, "result"))),
       h("tbody", {}, found.rungs.map(([name, result]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, result)))))));
   }
   for (const [key, title] of [["script", "Reproducer"], ["issue", "Issue text"]]) {
+    if (found[`${key}_at`]) parts.push(h("h2", {}, title), h("p", {}, "Too long for this page: ", h("code", {}, found[`${key}_at`]), " in the folder of the campaign."));
     if (found[key]) parts.push(h("div", { class: "with-copy" }, h("h2", {}, title), copyButton("Copy", found[key])), h("pre", { class: "code", tabindex: "0" }, found[key]));
   }
   if (found.said) parts.push(h("h2", {}, "What the script printed"), h("pre", {}, found.said));
@@ -44,7 +45,7 @@ async function findingSection(about, id) {
 function elementsTable(found) {
   const titles = ["element", found.platform || "platform", "eager", "float64", "error / rounding"];
   return h("div", {}, h("h2", {}, "Worst elements"), h("div", { class: "scroll" }, h("table", { class: "values" },
-    h("caption", {}, found.elements_of ? `Of ${found.elements_of}, the worst first` : "The worst first"),
+    caption(found.elements_of ? `Of ${found.elements_of}, the worst first` : "The worst first"),
     h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, found.elements.map(([place, ...values]) => h("tr", {}, h("th", { scope: "row", class: "mono" }, place),
       values.map((value, n) => h("td", { class: "mono" }, n === 3 ? multiple(value) : String(value ?? "")))))))));
@@ -53,11 +54,12 @@ function elementsTable(found) {
 function evidenceTable(found) {
   const titles = ["program", "name", "kind", "operators", "platform", "error / rounding", "in words"];
   const more = found.evidence_total > found.evidence.length ? `, the first ${found.evidence.length} of ${found.evidence_total}` : "";
-  return h("div", { class: "scroll" }, h("table", {}, h("caption", {}, `Where it was seen, the smallest first${more}`),
-    h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, found.evidence.map((row) => h("tr", {}, row.map((value, n) => h("td", {},
+  const filled = (n) => found.evidence.some((row) => (row[n] ?? "") !== "");
+  return h("div", {}, h("h2", {}, "Where it was seen"), h("div", { class: "scroll" }, h("table", {}, caption(`The smallest first${more}`),
+    h("thead", {}, h("tr", {}, titles.map((title, n) => (filled(n) ? h("th", { scope: "col" }, title) : "")))),
+    h("tbody", {}, found.evidence.map((row) => h("tr", {}, row.map((value, n) => !filled(n) ? "" : h("td", {},
       n === 0 ? h("a", { href: addressOf("runs", { q: `id:${value}` }) }, `#${value}`)
-        : n === 5 ? multiple(value) : n === 6 ? h("span", { class: "clip", title: value }, String(value ?? "")) : String(value ?? ""))))))));
+        : n === 5 ? multiple(value) : n === 6 ? h("span", { class: "clip", title: value }, String(value ?? "")) : String(value ?? "")))))))));
 }
 
 // Where a drawing is wider than the screen, the operator at fault is what is seen first.
@@ -89,7 +91,7 @@ function picture(text) {
 const FLOOR = 1e-3; // a logarithm has no zero: what is smaller stands on this line
 const CEILING = 1e12;
 
-function traceFigure(found) {
+function traceFigure(found, allowed) {
   const steps = [];
   for (const [index, op, where, dtype, own, total, fault, , line] of found.trace) {
     const named = `${index}. ${op} ${dtype}${where ? " in " + where : ""}${line ? ", " + line : ""}`;
@@ -98,18 +100,26 @@ function traceFigure(found) {
       if (size === null || Number.isNaN(size)) return;
       const culprit = what === "its own" && fault;
       steps.push({ index, what, error: Math.min(CEILING, Math.max(FLOOR, size)), shape: culprit ? "diamond" : "circle",
-        size: culprit ? 130 : what === "its own" ? 42 : 16, said: `${named}: ${what} ${multiple(size) || "0"}` });
+        size: culprit ? 130 : what === "its own" && size ? 42 : 12, said: `${named}: ${what} ${multiple(size) || "0"}` });
     };
     add(total, "of the whole so far");
     add(own, "its own");
   }
   const holder = h("div", { class: "chart", role: "img", "aria-label": `Error along the data flow of ${found.id}: ${traceText(found)}` });
   const part = found.trace_total > found.trace.length ? `${found.trace.length} of ${found.trace_total} operators around the culprit. ` : "";
-  drawn(holder, "trace", (spec) => ({ ...spec, datasets: { ...spec.datasets, steps } }));
+  const inherited = steps.some(({ what }) => what !== "its own");
+  const layer = (item) => inherited || item.mark.type !== "line"; // an empty line has no extent
+  const top = Math.ceil(Math.log10(Math.max(allowed, ...steps.map(({ error }) => error))));
+  const decades = [...Array(top + 4)].map((_, n) => n - 3).filter((n) => top < 8 || n % 3 === 0).map((n) => 10 ** n);
+  const tinted = (item) => {
+    if (inherited || !item.encoding.color) return item;
+    return { ...item, encoding: { ...item.encoding, color: { ...item.encoding.color, scale: { domain: ["its own"], range: ["var(--accent)"] } } } };
+  };
+  drawn(holder, "trace", (spec) => ({ ...spec, params: [{ name: "decades", value: decades }], datasets: { ...spec.datasets, steps }, layer: spec.layer.filter(layer).map(tinted) }));
   const rows = found.trace.filter(([, , , , own, total, fault, inherits]) => fault || inherits || (number(own) ?? 0) > 1).slice(0, 12);
   return h("figure", { class: "figure" }, h("h2", {}, "Where the error comes from"),
-    h("p", { class: "quiet" }, `${part}Error in multiples of rounding, log scale; above the dashed line at 1 is more than rounding. A diamond is wrong alone.`), holder,
-    h("details", {}, h("summary", {}, "Numbers"), h("div", { class: "scroll" }, h("table", {}, h("caption", {}, "Operators with an error of more than rounding"),
+    h("p", { class: "quiet" }, `${part}Error in multiples of what rounding is expected to cause, log scale: 1 is as expected, more than ${allowed} is no rounding. A diamond is wrong alone; what is exact stands on the lowest line.`), holder,
+    h("details", {}, h("summary", {}, "Numbers"), h("div", { class: "scroll" }, h("table", {}, caption("Operators that are wrong, inherit an error, or are farther off than one rounding"),
       h("thead", {}, h("tr", {}, ["", "operator", "module", "source", "its own", "of the whole so far"].map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, rows.map(([index, op, where, , own, total, , , line]) => h("tr", {}, h("td", { class: "num" }, String(index)), h("td", {}, op), h("td", {}, where), h("td", {}, line || ""), h("td", {}, multiple(own)), h("td", {}, multiple(total)))))))));
 }

@@ -32,6 +32,8 @@ MOST_SCRIPT: Final = 24 << 10
 """Bytes of a script or an issue inside the page; a longer one stays in its folder."""
 MOST_SLICE: Final = 14
 """Operators in the drawing."""
+FEW_CULPRITS: Final = 12
+"""So many fit the drawing with a neighbour. Where more are under suspicion they are counted, not drawn."""
 
 
 def page_id(finding: Finding, number: int) -> str:
@@ -41,7 +43,10 @@ def page_id(finding: Finding, number: int) -> str:
 
 def head_of(finding: Finding) -> str:
     """Who is wrong, at which operator; what is wrong where the operator is not known."""
-    named = finding.operator or (finding.explanation.operator if finding.explanation is not None else "")
+    found = finding.explanation
+    if found is not None and len(found.culprits) > FEW_CULPRITS:
+        return f"{wrong(finding)}: {WORDS.get(finding.kind, finding.kind)} among {len(found.culprits):,} operators"
+    named = finding.operator or (found.operator if found is not None else "")
     known, what = operator_of(finding), WORDS.get(finding.kind, finding.kind)
     return f"{wrong(finding)}: {named or (f'{what}, operator {known}' if known else f'{what} at {finding.stage}')}"
 
@@ -90,6 +95,8 @@ def _changes(data: sqlite3.Connection, program: int) -> list[str]:
 def _culprits(program: Program, finding: Finding) -> list[Node]:
     """The operators at fault in a program: those of the explanation, or the first that has the name of the finding."""
     blamed = finding.explanation.culprits if finding.explanation is not None else ()
+    if len(blamed) > FEW_CULPRITS:
+        return []
     nodes = {node.id: node for node in program.nodes}
     found = [nodes[number] for number in blamed if number in nodes]
     names = finding.operator.split(" + ") if finding.operator else []
@@ -100,10 +107,10 @@ def _culprits(program: Program, finding: Finding) -> list[Node]:
 def _facts(finding: Finding, culprits: Sequence[Node], changes: list[str]) -> list[tuple[str, list[str]]]:
     facts = [
         ("platforms", [", ".join(finding.platforms)]),
-        ("what differs", [finding.kind]),
+        ("outcome" if finding.category == "failure" else "what differs", [finding.kind]),
         ("error / rounding", [multiple(finding.error_over_bound)] if finding.error_over_bound else []),
         ("stage", [finding.stage] if finding.category == "failure" else []),
-        ("message", [finding.message] if finding.message else []),
+        ("message", [finding.message] if finding.message and finding.message != story(finding) else []),
         ("derived by", changes),
         ("signature", [finding.signature]),
     ]
@@ -160,7 +167,8 @@ def _graph(program: Program, culprits: Sequence[Node], found: Explanation | None
         return {}
     remarks = {step.node: _remark(step) for step in found.trace} if found is not None else {}
     blamed = [node.id for node in culprits]
-    chosen = around(program, blamed, MOST_SLICE)
+    near = around(program, blamed[:1], MOST_SLICE)
+    chosen = near if set(blamed) <= near else around(program, blamed, MOST_SLICE)
     lines = [text_of(node, program) for node in program.nodes if node.id in chosen]
     return {"svg": draw(program, chosen, blamed, remarks), "slice": lines, "nodes": len(program.nodes)}
 
@@ -187,6 +195,6 @@ def _files(directory: Path, finding: Finding) -> Mapping[str, Any]:
                 try:
                     found[key] = read_file(path, MOST_SCRIPT).decode("utf-8", "replace")
                 except MindgapError:
-                    found[key] = f"too long for this page: {folder}/{name}"
+                    found[f"{key}_at"] = f"{folder}/{name}"
                 found["folder"] = folder
     return found

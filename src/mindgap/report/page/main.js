@@ -4,7 +4,10 @@ const SECTIONS = {
   consistency: consistencySection, operators: operatorsSection, findings: findingsSection, runs: runsSection,
   changes: changesSection, finding: findingSection,
 };
-const place = { section: "", row: -1 };
+const KEPT = "mindgap-scrolled";
+const LIVE = document.documentElement.dataset.live !== "0"; // only there: a page in a frame may have no storage
+const place = { section: "", row: -1, kept: LIVE ? Number(sessionStorage.getItem(KEPT) || 0) : 0 };
+if (LIVE) sessionStorage.removeItem(KEPT);
 let turn = 0;
 
 async function route() {
@@ -34,7 +37,8 @@ async function route() {
   }
   if (place.section !== name + id) {
     Object.assign(place, { section: name + id, row: -1 });
-    scrollTo(0, 0);
+    scrollTo(0, place.kept);
+    place.kept = 0;
   }
   if (name === "overview") charts();
   document.documentElement.dataset.ready = location.hash || "#";
@@ -90,15 +94,24 @@ addEventListener("hashchange", route);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => route());
 addEventListener("beforeprint", () => document.querySelectorAll("details.numbers").forEach((element) => (element.open = true)));
 
-if (document.documentElement.dataset.live === "1") {
-  let seen = null;
+if (LIVE) {
+  const told = document.getElementById("live");
+  const at = new Date().toLocaleTimeString();
+  const tell = (said) => told.textContent !== said && (told.textContent = said);
+  const busy = () => document.activeElement.matches("input, select") || String(getSelection());
+  const seen = document.documentElement.dataset.live; // the server says what this page is made of
+  tell(`live, as of ${at}`);
   setInterval(async () => {
     try {
-      const stamp = await (await fetch("stamp", { cache: "no-store" })).text();
-      if (seen !== null && stamp !== seen && !document.activeElement.matches("input, select")) location.reload();
-      seen ??= stamp;
+      const answer = await fetch("stamp", { cache: "no-store" });
+      if (!answer.ok) return tell(`as of ${at}: it cannot be read now`);
+      const stamp = await answer.text();
+      if (stamp === seen) return tell(`live, as of ${at}`);
+      if (busy()) return tell(`as of ${at}: there is more`); // nobody loses what they type or select
+      sessionStorage.setItem(KEPT, String(scrollY));
+      location.reload();
     } catch {
-      // the server has ended: what is here stays
+      tell(`as of ${at}: no longer followed`); // the server has ended: what is here stays
     }
   }, 3000);
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from mindgap.report.page.content import MOST_FINDINGS, MOST_RUNS, Bar, Content, 
 from mindgap.report.page.findings import details_of, head_of, page_id, story
 from mindgap.report.page.matrix import consistency
 from mindgap.report.page.method import method_of_campaign
-from mindgap.report.summary import many
+from mindgap.report.summary import joined, many
 
 STATUSES: Final = tuple(status.value for status in Status)
 JUDGED: Final = ("agrees", "rounding", "hazard", "unjudged", "unstable", "diverges")
@@ -28,8 +29,8 @@ PAIRED: Final = (SAME, ROUNDING, FAULT, OPEN, DIFFERS)
 MOST_FIRST: Final = 6
 """Entries of the list of what to fix first."""
 FINDING_COLUMNS: Final = (
-    "id", "category", "platform", "operator", "what differs", "models", "error / rounding", "cause", "in words",
-    "variants", "fragments", "known",
+    "id", "category", "platform", "operator", "what differs", "models", "variants", "fragments", "error / rounding",
+    "cause", "known", "in words",
 )  # fmt: skip
 
 
@@ -53,6 +54,7 @@ def campaign_content(directory: Path, known: Sequence[Known] = ()) -> Content:
         conclusion=conclusion_of(campaign),
         mood=mood_of(campaign),
         strip=_strip(campaign, created),
+        answers=answers_of(campaign),
         not_decided=undecided(campaign),
         figures=tuple(_figures(campaign, pairs)),
         tables=tuple(_tables(campaign)),
@@ -64,35 +66,103 @@ def campaign_content(directory: Path, known: Sequence[Known] = ()) -> Content:
 
 
 def conclusion_of(campaign: Campaign) -> str:
-    """Does it run there, are the answers right, and what could not be judged: one sentence."""
-    noun = "program" if campaign.fragments else "variant"
-    told = [_told(*tally, noun) for tally in sorted(_tallies(campaign), key=lambda tally: (-tally[2], -tally[3]))]
-    if not told:
+    """Are the answers right, does it run there, and what could not be judged: one sentence."""
+    tallies = _tallies(campaign)
+    if not tallies:
         return f"Only {BASELINE} ran: there is nothing to compare with."
+    noun = "program" if campaign.fragments else "variant"
+    differ = sorted((t for t in tallies if t.differ), key=lambda t: (-t.differ, t.name))
+    failing = sorted((t for t in tallies if t.failed), key=lambda t: (-t.failed, t.name))
+    fine = [t.name for t in tallies if not t.differ and not t.failed]
+    parts = []
+    if differ:
+        listed = joined([f"{t.name} ({t.differ:,} of {many(t.ran, noun)})" for t in differ])
+        parts.append(f"{listed} {'differs' if len(differ) == 1 else 'differ'} by more than rounding")
+    if failing:
+        listed = joined([f"{t.name} ({t.failed:,} of {t.done:,})" for t in failing])
+        parts.append(f"{listed} {'does' if len(failing) == 1 else 'do'} not run everything")
+    if fine:
+        parts.append(f"{joined(fine)} {'agrees' if len(fine) == 1 else 'agree'} within rounding")
     judged = sum(campaign.unjudged.values())
     rest = f" {many(judged, 'output')} could not be judged." if judged else ""
-    return "; ".join(told) + "." + rest
+    return "; ".join(parts) + "." + rest
 
 
-def _tallies(campaign: Campaign) -> list[tuple[str, int, int, int]]:
-    """Of each platform that is compared with eager: programs that ran, that differ, that did not run."""
-    found: dict[str, list[int]] = {}
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """One platform next to eager, variants and fragments together."""
+
+    name: str
+    platform: str
+    """Its name without a version, as filters know it."""
+    done: int
+    conclusions: Counter[str]
+
+    @property
+    def failed(self) -> int:
+        """What it does not run although eager does; what both refuse is no failure."""
+        return self.conclusions["failed"]
+
+    @property
+    def ran(self) -> int:
+        return self.done - self.failed
+
+    @property
+    def differ(self) -> int:
+        return self.conclusions["diverges"] + self.conclusions["unstable"]
+
+
+def _tallies(campaign: Campaign) -> list[_Tally]:
+    found: dict[str, _Tally] = {}
     for item in (*campaign.platforms, *campaign.fragment_platforms):
         if item.name != BASELINE and item.done:
-            tally = found.setdefault(_label(item, campaign), [0, 0, 0])
-            tally[0] += item.done
-            tally[1] += sum(item.conclusions.get(word, 0) for word in ("diverges", "unstable"))
-            tally[2] += item.done - item.statuses.get("ok", 0)
-    return [(name, done, differ, failed) for name, (done, differ, failed) in found.items()]
+            label = _label(item, campaign)
+            before = found.get(label) or _Tally(label, item.name, 0, Counter())
+            counts = before.conclusions + Counter(item.conclusions)
+            found[label] = _Tally(label, item.name, before.done + item.done, counts)
+    return list(found.values())
 
 
-def _told(name: str, done: int, differ: int, failed: int, noun: str) -> str:
-    """`openvino: 14 of 172 programs differ by more than rounding and 61 do not run`."""
-    total = f" of {many(done, noun)}"
-    parts = [f"{differ:,}{total} differ{'s' * (differ == 1)} by more than rounding"] if differ else []
-    runs = "does" if failed == 1 else "do"
-    parts += [f"{failed:,}{'' if differ else total} {runs} not run"] if failed else []
-    return f"{name}: {' and '.join(parts) or f'all {many(done, noun)} run and agree within rounding'}"
+def answers_of(campaign: Campaign) -> Table | None:
+    """A row per platform, the gravest first."""
+    ranked = sorted(_tallies(campaign), key=lambda t: (-bool(t.differ), -t.differ / t.done, -t.failed / t.done))
+    titles = ["platform", "does it run?", "are the answers right?", "not decided"]
+    return Table("Every platform", titles, [_answer(tally) for tally in ranked]) if ranked else None
+
+
+def _answer(tally: _Tally) -> list[Any]:
+    def leading(text: str, query: str, word: str) -> Link:
+        return Link(text, to("runs", f"{term('p', tally.platform)} {query}".strip()), word)
+
+    counts = tally.conclusions
+    if tally.failed:
+        runs = leading(
+            f"{tally.failed:,} of {tally.done:,} {_does(tally.failed)} not run", term("v", "failed"), "failed"
+        )
+    else:
+        runs = leading(_all(tally.done, "run"), "", "ok")
+    word = "diverges" if counts["diverges"] else "unstable"
+    good = counts["agrees"] + counts["rounding"]
+    if tally.differ:
+        verb = "differs" if tally.differ == 1 else "differ"
+        right = leading(f"{tally.differ:,} of {tally.ran:,} {verb} by more than rounding", term("v", word), word)
+    elif good:
+        told = _all(good, "agree") if good == tally.ran else f"{good:,} of {tally.ran:,} agree"
+        right = leading(f"{told} within rounding", "", "rounding" if counts["rounding"] else "agrees")
+    else:
+        right = leading("nothing to compare", "", "not run")
+    open_ = [word for word in ("hazard", "unjudged") if counts[word]]
+    told = ", ".join(f"{counts[word]:,} {word}" for word in open_)
+    return [tally.name, runs, right, leading(told, term("v", open_[0]), open_[0]) if open_ else ""]
+
+
+def _does(count: int) -> str:
+    return "does" if count == 1 else "do"
+
+
+def _all(count: int, verb: str) -> str:
+    """`all 80 run`, `the only one runs`."""
+    return f"the only one {verb}s" if count == 1 else f"all {count:,} {verb}"
 
 
 def mood_of(campaign: Campaign) -> str:
@@ -126,8 +196,14 @@ def _strip(campaign: Campaign, created: str) -> list[tuple[str, str]]:
         ("last run", started.replace("T", " ").replace("Z", " UTC")),
         ("seed", str(plan.seed)),
         *([("samples", shares)] if shares else []),
-        ("run", f"{done:,} of {due:,} planned program runs"),
+        ("run", f"{done:,} of {due:,} program runs" + _so_far(campaign)),
     ]
+
+
+def _so_far(campaign: Campaign) -> str:
+    """While a campaign runs, or where it was stopped: how much of its plan has been made into programs."""
+    made, planned = campaign.variants + campaign.fragments, campaign.plan.variants
+    return f", {made:,} of {planned:,} programs so far" if made < planned else ""
 
 
 def _label(item: PlatformCounts, campaign: Campaign) -> str:
@@ -238,7 +314,7 @@ def _first(campaign: Campaign) -> list[Entry]:
         entries.append(
             Entry(
                 head_of(finding),
-                cause_of(finding) or story(finding),
+                cause_of(finding) if finding.explanation and finding.explanation.cause.remark else story(finding),
                 f"#/finding/{page_id(finding, number[id(finding)])}",
                 ", ".join(many(count, word) for count, word in kinds if count),
             )
@@ -259,12 +335,12 @@ def _findings(campaign: Campaign) -> dict[str, Any]:
             operator_of(finding),
             finding.kind,
             finding.bases,
-            finding.error_over_bound,
-            cause_word(finding),
-            story(finding),
             finding.variants,
             finding.fragments,
+            finding.error_over_bound,
+            cause_word(finding),
             finding.known,
+            story(finding),
         ]
         for number, finding in enumerate(campaign.findings[:MOST_FINDINGS])
     ]

@@ -26,7 +26,7 @@ def operators_content(found: OperatorsDocument) -> Content:
     nothing_ran = not any(cell.observed for cell in found.cells)
     return Content(
         title=f"{many(len({cell.operator for cell in found.cells}), 'operator')} on {', '.join(found.platforms)}",
-        subject="operators",
+        subject="operator sweep",
         conclusion=_conclusion(found, words, totals, nothing_ran),
         mood=_mood(bad, nothing_ran),
         strip=[*found.versions.items(), ("made", found.created.replace("T", " ").replace("Z", " UTC"))],
@@ -106,5 +106,8 @@ def _first(bad: Sequence[OperatorCell]) -> list[Entry]:
 def _rows(found: OperatorsDocument) -> list[list[Any]]:
     cells: dict[tuple[str, str], dict[str, list[Any]]] = {}
     for cell in found.cells:
-        cells.setdefault((cell.operator, cell.dtype), {})[cell.platform] = [cell.declared, cell.observed, cell.said]
+        called = ", ".join(f"{count} {word}" for word, count in cell.invocations.items())
+        cells.setdefault((cell.operator, cell.dtype), {})[cell.platform] = [
+            cell.declared, cell.observed, cell.said, called
+        ]  # fmt: skip
     return [[*key, *(by.get(name) for name in found.platforms)] for key, by in sorted(cells.items())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from mindgap.report.page.method import method_of_results
 from mindgap.report.page.of_campaign import JUDGED, STATUSES, campaign_content
 from mindgap.report.page.of_operators import operators_content
 from mindgap.report.results import BAD
-from mindgap.report.summary import many, multiple
+from mindgap.report.summary import joined, many, multiple
 from mindgap.report.sweeps import is_campaign, is_sweep, operators_of
 
 FINDING_COLUMNS: Final = (
@@ -31,7 +32,16 @@ RUN_COLUMNS: Final = (
 CHANGE_COLUMNS: Final = (
     "change", "subject", "platform", "before", "now", "before / rounding", "now / rounding", "what differs", "why",
 )  # fmt: skip
-_LOUD: Final = ("diverges", "unstable", "failed", "hazard", "unjudged")
+MOST_ANSWERS: Final = 40
+"""Rows under the conclusion; the section of runs has all."""
+_SAID: Final = {
+    "diverges": ("diverges", "diverge"), "unstable": ("is unstable", "are unstable"),
+    "failed": ("does not run it", "do not run it"),
+    "hazard": ("differs where behaviour is unspecified", "differ where behaviour is unspecified"),
+    "unjudged": ("could not be judged", "could not be judged"),
+}  # fmt: skip
+"""The gravest first; of one platform, of several."""
+_LOUD: Final = tuple(_SAID)
 
 
 def content_of(path: Path, known: Sequence[Known] = ()) -> Content:
@@ -67,7 +77,7 @@ def checks_content(documents: Sequence[CheckDocument]) -> Content:
         strip=_strip(documents, runs, items),
         not_decided=list(_open(runs, items)),
         figures=tuple(_figures(items)) if len(runs) > 1 else (),
-        tables=[_table(items)],
+        answers=_answers(items),
         first=[
             Entry(f"{name}: {item.verdict}" + (f" ({item.kind})" if item.kind else ""),
                   item.sentence or item.message, f"#/finding/{number}", run.subject)
@@ -85,13 +95,27 @@ Item = tuple[CheckRun, str, PlatformRow]
 
 def _conclusion(runs: Sequence[CheckRun], items: Sequence[Item]) -> str:
     if len(runs) == 1:
-        return runs[0].summary
+        return _conclusion_of_one(runs[0], items)
     parts = []
     for platform in dict.fromkeys(name for _, name, _ in items):
         counts = Counter(item.verdict for _, name, item in items if name == platform)
         bad = [f"{counts[word]} {said}" for word, said in (("diverges", "wrong"), ("unstable", "unstable"),
                                                            ("failed", "not run")) if counts[word]]  # fmt: skip
         parts.append(f"{platform}: {', '.join(bad) or 'right'} of {sum(counts.values())}")
+    return "; ".join(parts) + "."
+
+
+def _conclusion_of_one(run: CheckRun, items: Sequence[Item]) -> str:
+    """Who is wrong, who did not run, who is right; what the check itself said where eager could not run it."""
+    if run.eager.outcome != "ok" or not items:
+        return run.summary
+    parts = []
+    for verdict, (one, several) in _SAID.items():
+        for is_known, remark in ((False, ""), (True, ", which is known")):
+            found = [name for _, name, item in items if item.verdict == verdict and bool(item.known) == is_known]
+            parts += [f"{joined(found)} {one if len(found) == 1 else several}{remark}"] if found else []
+    fine = [name for _, name, item in items if item.verdict not in _SAID]
+    parts += [f"{joined(fine)} {'agrees' if len(fine) == 1 else 'agree'} within rounding"] if fine else []
     return "; ".join(parts) + "."
 
 
@@ -130,15 +154,22 @@ def _open(runs: Sequence[CheckRun], items: Sequence[Item]) -> Iterator[str]:
             yield f"{run.subject} on {name}: {item.sentence}"
 
 
-def _table(items: Sequence[Item]) -> Table:
-    rows = [
-        [run.subject, name, item.outcome if item.outcome == "ok" else f"{item.outcome} at {item.stage}", item.verdict,
-         multiple(item.error), item.worst or "", f"{item.seconds:.1f} s", "known" if item.known else ""]
-        for run, name, item in items[:40]
-    ]  # fmt: skip
-    titles = ["model", "platform", "outcome", "verdict", "error / rounding", "worst output", "time", ""]
-    more = f", the first 40 of {len(items)}" if len(items) > 40 else ""
-    return Table(f"Every platform{more}", titles, rows)
+def _answers(items: Sequence[Item]) -> Table:
+    """A row per model and platform; the verdict leads to its page, or to what ran."""
+    numbers = itertools.count(1)
+    rows = []
+    for run, name, item in items[:MOST_ANSWERS]:
+        target = f"#/finding/{next(numbers)}" if item.verdict in _LOUD else to("runs", term("p", name))
+        ran = item.outcome if item.outcome == "ok" else f"{item.outcome} at {item.stage}"
+        rows.append([
+            run.subject, name, Link(ran, to("runs", term("p", name)), item.outcome),
+            Link(item.verdict, target, item.verdict), multiple(item.error), item.worst or "", f"{item.seconds:.1f} s",
+            "known" if item.known else "",
+        ])  # fmt: skip
+    titles = ["model", "platform", "does it run?", "is it right?", "error / rounding", "worst output", "time", ""]
+    shown = [n for n in range(len(titles)) if any(row[n] for row in rows)]
+    more = f", the first {MOST_ANSWERS} of {len(items)}" if len(items) > MOST_ANSWERS else ""
+    return Table(f"Every platform{more}", [titles[n] for n in shown], [[row[n] for n in shown] for row in rows])
 
 
 def _figures(items: Sequence[Item]) -> Iterator[Figure]:

@@ -15,6 +15,7 @@ from mindgap import __version__
 from mindgap.report.page.charts import TONES, bars_spec, chart_code, trace_spec
 from mindgap.report.page.content import GLYPHS, Content, Entry, Figure, Link, Table, plain
 from mindgap.report.terminal import plain_text
+from mindgap.verdicts.elements import THRESHOLD
 
 SECTIONS: Final = {
     "overview": "Overview", "changes": "Changes", "consistency": "Consistency", "operators": "Operators",
@@ -53,6 +54,7 @@ def page(content: Content, live: bool = False) -> str:
 <body>
 <a class="skip" href="#main">Skip to the content</a>
 <header><div class="bar"><a class="brand" href="#/overview">mindgap</a><nav aria-label="Sections">{links}</nav>
+{'<span id="live" role="status">following</span>' if live else ""}
 <button type="button" id="theme" hidden>Dark</button></div></header>
 <main id="main" tabindex="-1">
 <noscript><p class="note">Findings, runs and charts need JavaScript; this overview does not.</p></noscript>
@@ -73,30 +75,29 @@ def overview(content: Content) -> str:
     """The first minute of a reader, without a line of script."""
     tone = TONES.get(content.mood, "open")
     parts = [
-        f'<p class="kind">{text(content.subject)}</p><h1>{text(content.title)}</h1>',
-        f'<p class="conclusion t-{tone}"><span class="glyph" aria-hidden="true">{GLYPHS.get(content.mood, "")}</span>'
-        f"<span>{text(content.conclusion)}</span></p>",
+        f'<p class="kind">{text(content.subject)}: {text(content.title)}</p>',
+        f'<h1 class="conclusion t-{tone}"><span class="glyph" aria-hidden="true">{GLYPHS.get(content.mood, "")}</span>'
+        f"<span>{text(content.conclusion)}</span></h1>",
     ]
+    if content.answers is not None:
+        parts.append(table_html(content.answers, "answers"))
     rows = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in content.strip)
     parts.append(f'<dl class="strip" aria-label="Environment">{rows}</dl>')
     if content.figures:
         parts.append(f'<div class="figures">{"".join(map(_figure, content.figures))}</div>')
-    if content.subject == "check":  # a few rows that say it all
-        parts += [table_html(item) for item in content.tables]
     if content.not_decided:
         lines = "".join(f"<li>{text(line)}</li>" for line in content.not_decided)
         parts.append(f'<h2>What was not decided</h2><ul class="plain">{lines}</ul>')
     if content.first:
         parts.append(f'<h2>Fix first</h2><ol class="first">{"".join(map(_entry, content.first))}</ol>')
-    if content.subject != "check":
-        parts += [table_html(item) for item in content.tables]
+    parts += [table_html(item) for item in content.tables]
     return "".join(parts)
 
 
 def _entry(item: Entry) -> str:
     return (
-        f'<li><a href="{escape(item.to)}">{text(item.head)}</a> <span class="reach">{text(item.reach)}</span>'
-        f"<p>{text(item.text[:400])}</p></li>"
+        f'<li><div class="head"><a href="{escape(item.to)}">{text(item.head)}</a> '
+        f'<span class="reach">{text(item.reach)}</span></div><p>{text(item.text[:400])}</p></li>'
     )
 
 
@@ -139,19 +140,23 @@ def _part(count: int, total: int) -> str:
     return f"{count:,} ({share:.0f}%)" if share >= 10 else f"{count:,} ({share:.1f}%)"
 
 
-def table_html(table: Table) -> str:
+def table_html(table: Table, kind: str = "") -> str:
     head = "".join(f'<th scope="col">{text(title)}</th>' for title in table.titles)
     body = ""
     for row in table.rows:
         first = f'<th scope="row">{text(str(row[0]))}</th>'
         body += f"<tr>{first}{''.join(map(_cell, row[1:]))}</tr>"
     caption = f"<caption>{text(table.caption)}</caption>"
-    return f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    named = f' class="{kind}"' if kind else ""
+    rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="scroll"><table{named}>{caption}{rows}</table></div>'
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, Link):
-        return f'<td><a href="{escape(value.to)}">{text(value.text)}</a></td>'
+        tone = f' class="status t-{TONES.get(value.word, "open")}"' if value.word else ""
+        glyph = f'<span class="glyph" aria-hidden="true">{GLYPHS.get(value.word, "")}</span>' if value.word else ""
+        return f'<td><a{tone} href="{escape(value.to)}">{glyph}{text(value.text)}</a></td>'
     return f"<td>{text(str(value))}</td>"
 
 
@@ -170,7 +175,7 @@ def _blobs(content: Content) -> list[str]:
     if any(item.get("trace") for item in content.details):
         specs["trace"] = trace_spec()
     about = {"sections": list(content.sections), "chunk": CHUNK, "ids": [item["id"] for item in content.details],
-             "glyphs": GLYPHS, "tones": TONES}  # fmt: skip
+             "glyphs": GLYPHS, "tones": TONES, "allowed": THRESHOLD}  # fmt: skip
     found = [_blob("about", about), _blob("specs", specs)]
     found += [_blob(f"section-{name}", data) for name, data in content.sections.items()]
     for number, start in enumerate(range(0, len(content.details), CHUNK)):

@@ -68,10 +68,11 @@ async function consistencySection(about) {
   const rows = view.rows.filter(([model]) => model.toLowerCase().includes(wanted.toLowerCase()));
   const shown = [...columns].filter((name) => name !== reference && (reference || data.platforms.includes(name)));
   const table = h("table", { class: "heat" },
-    h("caption", {}, reference ? `Programs whose outputs differ from ${reference}'s by more than rounding`
-      : "Largest error over what rounding explains, against float64; the word is the gravest verdict"),
+    caption(reference ? `Programs whose outputs differ from ${reference}'s by more than rounding`
+      : `Largest error against float64, in multiples of what rounding is expected to cause (${about.allowed} allowed); the word is the gravest verdict`),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "model"), shown.map((name) => h("th", { scope: "col" },
-      h("a", { href: addressOf("consistency", { kind, ref: name === reference ? "" : name }) }, name), partial(data.ran?.[kind]?.[name]))))),
+      h("a", { href: addressOf("consistency", { kind, ref: name === reference ? "" : name }) }, name),
+      partial(data.ran?.[kind]?.[name] || (empty(view, data.platforms.indexOf(name)) ? [0, 1] : null)))))),
     h("tbody", {}, rows.map(([model, cells]) => h("tr", { tabindex: "-1", "data-to": addressOf("runs", { q: `${quoted("m", model)} kind:${kind}` }) },
       h("th", { scope: "row" }, model), shown.map((name) => reference
         ? pairCell(data.pairs[kind], model, reference, name, kind, about)
@@ -86,6 +87,8 @@ async function consistencySection(about) {
       "Darker is farther from rounding. ", h("b", {}, "known"), ": everything found there is listed as known. A striped cell was not run."),
     h("div", { class: "scroll" }, table)];
 }
+
+const empty = (view, column) => column >= 0 && !view.rows.some(([, cells]) => cells[column]);
 
 // A column that is not complete says so.
 function partial(ran) {
@@ -139,18 +142,23 @@ async function operatorsSection(about) {
   const titles = ["operator", "dtype"];
   const rows = query ? data.rows.filter(operatorMatcher(query, titles, data.platforms)) : data.rows;
   const shown = rows.slice(0, 500);
-  const cell = (item) => {
+  const whole = rows.length <= 6; // few enough to say everything
+  const cell = (item, operator, dtype, platform) => {
     if (!item) return h("td", { class: "none" }, "· not exercised");
-    const [declared, observed, said] = item;
-    return h("td", { title: said || null, class: observed ? null : "none" }, status(observed || "not exercised", about),
-      h("small", {}, declared ? `declared: ${declared}` : "declared: nothing known"), said ? h("small", { class: "clip" }, said) : "");
+    const [declared, observed, said, called] = item;
+    const to = addressOf("operators", { q: [["op", operator], ["dtype", dtype], ["p", platform]].map((part) => quoted(...part)).join(" ") });
+    return h("td", { title: whole ? null : said || null, class: observed ? null : "none" },
+      h("a", { href: to }, status(observed || "not exercised", about)),
+      h("small", {}, declared ? `declared: ${declared}` : "declared: nothing known"),
+      whole && called ? h("small", {}, `called: ${called}`) : "", said ? h("small", { class: whole ? "whole" : "clip" }, said) : "");
   };
   return [h("h1", {}, "Operators"),
     h("p", { class: "quiet" }, "Observed is what ran here; declared is what a package registers. What was not exercised is not known to work. Terms: ",
       h("code", {}, "op:amax dtype:float16 p:openvino v:wrong d:missing"), "."),
     filterForm("operators", query, "op:amax dtype:float16 p:openvino v:wrong"),
     h("p", { class: "quiet count", role: "status" }, `${shown.length.toLocaleString("en")} of ${many(rows.length, "row")}`),
-    h("div", { class: "scroll" }, h("table", { class: "heat" }, h("caption", {}, "Operators by dtype and platform"),
+    h("div", { class: "scroll" }, h("table", { class: "heat" }, caption("Operators by dtype and platform"),
       h("thead", {}, h("tr", {}, [...titles, ...data.platforms].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, shown.map(([operator, dtype, ...cells]) => h("tr", { tabindex: "-1" }, h("th", { scope: "row" }, operator), h("td", {}, dtype), cells.map(cell))))))];
+      h("tbody", {}, shown.map(([operator, dtype, ...cells]) => h("tr", { tabindex: "-1" }, h("th", { scope: "row" }, operator), h("td", {}, dtype),
+        cells.map((item, n) => cell(item, operator, dtype, data.platforms[n])))))))];
 }

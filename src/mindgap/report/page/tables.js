@@ -2,6 +2,7 @@
 
 const PER_PAGE = 100;
 const LONG = new Set(["in words", "message", "why"]);
+const NUMBERS = new Set(["models", "variants", "fragments", "error / rounding", "before / rounding", "now / rounding", "nodes", "seconds"]);
 
 // What a filter may name, each with the columns that it looks at.
 const KEYS = {
@@ -70,11 +71,11 @@ function tableSection(name, data, options) {
         JSON.stringify(rows.map((row) => Object.fromEntries(data.titles.map((title, n) => [title, row[n]]))), null, 1)) },
       "JSON")),
     h("div", { class: "scroll" }, h("table", { class: "list" },
-      h("caption", {}, data.caption),
+      caption(data.caption),
       h("thead", {}, h("tr", {}, shown.map(([title]) => head(title, sort)))),
       h("tbody", {}, found.map((row) => h("tr", { tabindex: "-1", "data-to": options.open ? options.open(row) : null },
-        shown.map(([title, n]) => h("td", { class: LONG.has(title) ? "long" : typeof row[n] === "number" ? "num" : null },
-          options.show(row, title, n)))))))),
+        shown.map(([title, n]) => h("td", { "data-title": title, class: LONG.has(title) ? "long" : NUMBERS.has(title) ? "num" : null,
+          title: String(row[n] ?? "").length > 20 && !LONG.has(title) ? row[n] : null }, options.show(row, title, n)))))))),
     pages(at, Math.ceil(rows.length / PER_PAGE)),
   ];
 }
@@ -88,7 +89,7 @@ function counted(data, rows) {
 function head(title, sort) {
   const direction = sort === title ? "ascending" : sort === "-" + title ? "descending" : null;
   const next = sort === "-" + title ? title : "-" + title;
-  return h("th", { scope: "col", "aria-sort": direction }, h("button", { type: "button", class: "sort",
+  return h("th", { scope: "col", "aria-sort": direction, class: NUMBERS.has(title) ? "num" : null }, h("button", { type: "button", class: "sort",
     onclick: () => change({ sort: next, page: "" }) }, title, direction ? (direction === "ascending" ? " ↑" : " ↓") : ""));
 }
 
