@@ -21,6 +21,9 @@ LARGEST: Final = {
 }
 """The largest number by type: of those that arithmetic is done in."""
 
+NO_KERNEL: Final = (RuntimeError, TypeError, ValueError, IndexError)
+"""What operators raise that do not take a type or a layout."""
+
 _ADDED: Final[dict[Terms, Callable[[Any, Sequence[Any]], Sequence[int]]]] = {
     Terms.ONE: lambda first, args: (),
     Terms.INNER: lambda first, args: first.shape[-1:],
@@ -45,7 +48,7 @@ def length(call: Call) -> int:
         if known.terms is Terms.COUNTED or accumulates(call):
             return int(made(call, torch.ones_like, wide=False).max())
         return math.prod(_ADDED[known.terms](call.args[known.operands[0] if known.operands else 0], call.args))
-    except (AttributeError, IndexError, TypeError, ValueError):
+    except (AttributeError, *NO_KERNEL):
         return 1
 
 
@@ -126,10 +129,10 @@ def exactly_added(call: Call) -> torch.Tensor | None:
     """Where no order of the terms rounds: not even their sizes do, and none is too small for float64 to see that."""
     try:
         whole, own = sizes(call), sizes(call, wide=False)
-    except (RuntimeError, TypeError, ValueError, NotImplementedError):
-        return None  # there is no such kernel
-    smallest = 1.0
-    for tensor in call.tensors():
-        if tensor.dtype in LARGEST and bool((tensor != 0).any()):
-            smallest *= min(1.0, float(tensor[tensor != 0].abs().min()))
+        smallest = 1.0
+        for tensor in call.tensors():
+            if tensor.dtype in LARGEST and bool((tensor != 0).any()):
+                smallest *= min(1.0, float(tensor[tensor != 0].abs().min()))
+    except NO_KERNEL:
+        return None
     return (own == whole) & (whole * torch.finfo(torch.float64).eps <= smallest)

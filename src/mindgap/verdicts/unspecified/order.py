@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from mindgap.program import ops
-from mindgap.program.operators import traits
+from mindgap.program.operators import Terms, traits
 from mindgap.verdicts.floor import real_view
 from mindgap.verdicts.runner import Call, tensors_in
-from mindgap.verdicts.terms import LARGEST, adds_up, finite, length, made, sizes
+from mindgap.verdicts.terms import LARGEST, NO_KERNEL, adds_up, finite, length, made, sizes
 from mindgap.verdicts.unspecified.rule import Rule
 
 
@@ -39,19 +39,22 @@ def _matches(call: Call) -> bool:
     from the sum of |terms|, which is what the operator gives for absolute values.
     """
     transforms = traits(call.op).transforms
-    if not (transforms or adds_up(call)) or not _may_overflow(call):
+    if not (transforms or adds_up(call)):
         return False
     try:
+        if not _may_overflow(call):
+            return False
         call.note = _orders_of_transform(call) if transforms else _orders_of_sum(call)
-    except (RuntimeError, TypeError, ValueError, NotImplementedError):
-        return False  # there is no such kernel in float64
+    except NO_KERNEL:
+        return False
     return bool(call.note.differ.any())
 
 
 def _may_overflow(call: Call) -> bool:
-    """A bound that costs one pass over the arguments: the product of their largest elements, times their number."""
-    given = [tensor for tensor in call.tensors() if tensor.numel() and tensor.dtype in LARGEST]
-    size = math.log2(2 * max((tensor.numel() for tensor in call.tensors()), default=0) or 1)
+    """A bound that costs one pass over the arguments: the product of their largest elements, times the terms."""
+    given = [tensor.resolve_conj() for tensor in call.tensors() if tensor.numel() and tensor.dtype in LARGEST]
+    most = max((tensor.numel() for tensor in call.tensors()), default=0)
+    size = math.log2(2 + 2 * (most if traits(call.op).terms in (Terms.ONE, Terms.COUNTED) else length(call)))
     for tensor in given:
         low, high = (float(edge) for edge in torch.aminmax(real_view(tensor)))
         if not (math.isfinite(low) and math.isfinite(high)):
