@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from mindgap.bench.measurement import Measurement, Row, Tell
+from mindgap.bench.side_by_side import make_rows
 from mindgap.execution.arena import discarded
 from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import Pool
@@ -17,8 +19,10 @@ from mindgap.platforms.exported import LOWERING, REMEMBERED
 from mindgap.platforms.registry import resolve
 from mindgap.platforms.running import run
 from mindgap.program.codec import encode
+from mindgap.program.graph import Program
 from mindgap.records.outcome import Outcome, Stage
 from mindgap.records.platform import PlatformSpec
+from mindgap.session.session import Session
 from mindgap.variants.base import load_bases
 from mindgap.variants.synthesis import Synthesis
 
@@ -28,58 +32,57 @@ WARM: Final = 1 / 3
 _LOWERING: Final = (Stage.EXPORT.value, Stage.CONVERT.value, Stage.COMPILE.value)
 
 
-@dataclass
-class _Compared:
-    """What became of the programs of one platform."""
-
-    seen: Counter[str] = field(default_factory=Counter)
-    stock_s: float = 0.0
-    remembered_s: float = 0.0
-    others: list[str] = field(default_factory=list)
-
-    def add(self, name: str, stock: Outcome, remembered: Outcome, counted: bool) -> None:
-        kind = _kind(stock, remembered)
-        self.seen[kind] += 1
-        if kind not in ("same bits", "both refuse"):
-            self.others.append(f"{name}: {kind}")
-        if counted and stock.ok and remembered.ok:
-            self.stock_s += _seconds(stock)
-            self.remembered_s += _seconds(remembered)
-
-    def row(self, platform: str) -> Row:
-        times = self.stock_s / self.remembered_s if self.remembered_s else 0.0
-        return {
-            "platform": platform,
-            "programs": self.seen.total(),
-            **{kind: self.seen[kind] for kind in ("same bits", "both refuse", "other bits", "one refuses")},
-            "stock s": round(self.stock_s, 1),
-            "remembered s": round(self.remembered_s, 1),
-            "times": round(times, 1),
-        }
+_KINDS: Final = ("same bits", "both refuse", "other bits", "one refuses")
 
 
-def measure(tell: Tell, on: Sequence[str] = PLATFORMS, variants: int = 60, seed: int = 0) -> Measurement:
+def measure(
+    tell: Tell,
+    on: Sequence[str] = PLATFORMS,
+    variants: int = 60,
+    seed: int = 0,
+    keep: Path | None = None,
+    jobs: int = 1,
+) -> Measurement:
     """Each program twice in one worker: by torch's own path, and from remembered calls."""
     programs = [variant.program for variant in islice(Synthesis(load_bases(), seed, invalid_share=0.0), variants)]
-    rows, others = [], []
-    with Pool() as pool:
-        for platform in on:
-            found, spec = _Compared(), resolve(platform)
-            for number, program in enumerate(programs):
-                tell(platform, f"{number} of {variants} programs")
-                parcel = Parcel(encode(program))
-                remembered = _run(pool, spec, parcel, {LOWERING: REMEMBERED})
-                found.add(program.name, _run(pool, spec, parcel, {}), remembered, number >= WARM * variants)
-            rows.append(found.row(platform))
-            others += [f"  {platform} {item}" for item in found.others]
+    todo = {
+        f"{platform} {number}, seed {seed}": partial(_compared, resolve(platform), program, number >= WARM * variants)
+        for platform in on
+        for number, program in enumerate(programs)
+    }
+    found = make_rows(todo, jobs, keep, lambda what: tell("lowering", what))
+    others = [f"  {row['platform']} {row['program']}: {row['kind']}" for row in found if row["kind"] not in _KINDS[:2]]
     return Measurement(
         name="lowering",
         what="whole variants lowered by torch's own path and from calls that were lowered before: do both give the "
         "same bits, and how long do export, conversion and compilation take (by the clock, after the first third)",
-        on=f"{variants} variants of the smoke corpus, seed {seed}; load {os.getloadavg()[0]:.1f}",
-        rows=rows,
+        on=f"{variants} variants of the smoke corpus, seed {seed}, {jobs} at once; load {os.getloadavg()[0]:.1f}",
+        rows=[_summary(platform, [row for row in found if row["platform"] == platform]) for platform in on],
         conclusion="\n".join(["aim on two idle cores: 4 times as many programs per second", *others]),
     )
+
+
+def _compared(spec: PlatformSpec, program: Program, counted: bool, session: Session) -> Row:
+    """What became of one program both ways, and what that cost where both ran and it is counted."""
+    parcel = Parcel(encode(program))
+    remembered = _run(session.pool, spec, parcel, {LOWERING: REMEMBERED})
+    stock = _run(session.pool, spec, parcel, {})
+    row: Row = {"platform": spec.name, "program": program.name, "kind": _kind(stock, remembered)}
+    counts = counted and stock.ok and remembered.ok
+    return row | {"stock s": _seconds(stock) * counts, "remembered s": _seconds(remembered) * counts}
+
+
+def _summary(platform: str, rows: Sequence[Row]) -> Row:
+    kinds = Counter(row["kind"] for row in rows)
+    stock, remembered = (sum(row[name] for row in rows) for name in ("stock s", "remembered s"))
+    return {
+        "platform": platform,
+        "programs": len(rows),
+        **{kind: kinds[kind] for kind in _KINDS},
+        "stock s": round(stock, 1),
+        "remembered s": round(remembered, 1),
+        "times": round(stock / remembered, 1) if remembered else 0.0,
+    }
 
 
 def _run(pool: Pool, spec: PlatformSpec, parcel: Parcel, options: dict[str, str]) -> Outcome:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from mindgap.bench.measurement import Measurement, Row, Tell, share
+from mindgap.bench.measurement import Measurement, Row, Tell, grouped, share
+from mindgap.bench.side_by_side import make_rows
 from mindgap.campaign.ledger import WEIGHTS
 from mindgap.campaign.plan import BASELINE
 from mindgap.campaign.reader import evidence_of, open_ledger, read_case
@@ -19,40 +21,45 @@ from mindgap.platforms.running import run
 from mindgap.program.codec import encode
 from mindgap.records.finding import Evidence
 from mindgap.records.verdict import Conclusion
+from mindgap.session.session import Session
 from mindgap.verdicts.judging import Comparing, Question, ask_judge
 
 RUNS: Final = 2
 
 
-def measure(tell: Tell, directory: Path, count: int = 200, seed: int = 0) -> Measurement:
+def measure(
+    tell: Tell, directory: Path, count: int = 200, seed: int = 0, keep: Path | None = None, jobs: int = 1
+) -> Measurement:
     """A random choice of the divergences of a campaign, one by one."""
     with open_ledger(directory) as data:
         known = [item for item in evidence_of(data) if item.conclusion is Conclusion.DIVERGES and not item.oracle]
     chosen = random.Random(seed).sample(known, min(count, len(known)))
-    shown: Counter[str] = Counter()
-    total = Counter(item.platform for item in chosen)
-    gone: list[str] = []
-    with Pool() as pool:
-        for number, item in enumerate(chosen, start=1):
-            tell("witnesses", f"{number} of {len(chosen)}, {len(gone)} gone")
-            now = _verdict(pool, directory, item)
-            if now == item.conclusion.value:
-                shown[item.platform] += 1
-            else:
-                gone.append(f"{item.program} on {item.platform} ({item.operator or 'no operator'}, {item.kind}): {now}")
-    rows: list[Row] = [
-        {"platform": name, "divergences": count, "shown again": share(shown[name], count)}
-        for name, count in sorted(total.items())
-    ]
+    todo = {f"{item.program} on {item.platform}": partial(_shown, directory, item) for item in chosen}
+    found = make_rows(todo, jobs, keep, lambda what: tell("witnesses", what))
+    gone = [f"{row['witness']}: {row['now']}" for row in found if not row["shown"]]
     return Measurement(
         name="witnesses",
         what="divergences of a campaign whose programs were run again, each alone in a process started for it, by the "
         "stock path",
         on=f"{len(chosen)} of {len(known)} divergences of {directory}, seed {seed}",
-        rows=rows,
-        conclusion=f"{shown.total()} of {len(chosen)} still show it (target: all)"
+        rows=grouped(found, lambda row: str(row["platform"]), _summary),
+        conclusion=f"{len(found) - len(gone)} of {len(found)} still show it (target: all)"
         + "".join(f"\n  gone: {line}" for line in gone),
     )
+
+
+def _summary(platform: str, rows: Sequence[Row]) -> Row:
+    return {
+        "platform": platform,
+        "divergences": len(rows),
+        "shown again": share(sum(row["shown"] for row in rows), len(rows)),
+    }
+
+
+def _shown(directory: Path, item: Evidence, session: Session) -> Row:
+    now = _verdict(session.pool, directory, item)
+    told = f"{item.program} on {item.platform} ({item.operator or 'no operator'}, {item.kind})"
+    return {"platform": item.platform, "witness": told, "now": now, "shown": now == item.conclusion.value}
 
 
 def _verdict(pool: Pool, directory: Path, item: Evidence) -> str:

@@ -293,6 +293,8 @@ def witnesses(
     directory: Annotated[Path, typer.Argument(help="A campaign.", metavar="DIR")],
     count: Annotated[int, typer.Option(help="Divergences to run again.", min=1)] = 200,
     seed: Seed = 0,
+    keep: KeptRows = None,
+    jobs: ModelJobs = 1,
 ) -> None:
     """Run divergences again, each alone in a fresh process."""
 
@@ -302,6 +304,8 @@ def lowering(
     on: Annotated[list[str] | None, typer.Option(help="Platforms. Default: onnxruntime, openvino.")] = None,
     variants: Annotated[int, typer.Option(help="Whole variants to compare.", min=3)] = 60,
     seed: Seed = 0,
+    keep: KeptRows = None,
+    jobs: ModelJobs = 1,
 ) -> None:
     """Compare torch's own lowering with that from remembered calls.
 
