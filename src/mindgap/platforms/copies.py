@@ -12,11 +12,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from mindgap.errors import NoSpace
 from mindgap.execution.process import killed_by
 from mindgap.records.outcome import Outcome, Stage, Status
 
 T = TypeVar("T")
 
+_FULL: Final = b"\xc1"
+"""What no message of msgpack begins with: the copy found no room to write."""
 MOST_CPU_S: Final = 120
 """For some small programs, compiled and run."""
 
@@ -33,7 +36,7 @@ class Ended:
 
 
 def answer_of_copy(work: Callable[[], T], kind: type[T]) -> T | Ended:
-    """What `work` gives in a copy of this process, or how the copy ended.
+    """What `work` gives in a copy of this process, or how the copy ended; a full disk is raised here.
 
     A copy has none of the threads of this process: only for work that needs one.
     """
@@ -47,12 +50,17 @@ def answer_of_copy(work: Callable[[], T], kind: type[T]) -> T | Ended:
             limit = int(used) + MOST_CPU_S
             resource.setrlimit(resource.RLIMIT_CPU, (limit if hard == -1 else min(limit, hard), hard))
             with os.fdopen(writer, "wb") as pipe:
-                pipe.write(msgspec.msgpack.encode(work()))
+                try:
+                    pipe.write(msgspec.msgpack.encode(work()))
+                except NoSpace as error:
+                    pipe.write(_FULL + str(error.what).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         answer = pipe.read()
     _, status = os.waitpid(copy, 0)
+    if answer.startswith(_FULL) and not status:
+        raise NoSpace(answer.removeprefix(_FULL).decode(), hint="free some space")
     if answer and not status:
         return msgspec.msgpack.decode(answer, type=kind)
     code = os.waitstatus_to_exitcode(status)

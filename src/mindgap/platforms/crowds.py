@@ -206,6 +206,8 @@ def _alone(platform: Platform, worker: Worker, case: Case, file: Path) -> Outcom
     try:
         prepared = platform.prepare(case, clock)
         return _ran(platform, prepared, one_run(prepared, case, clock), file, clock.seconds)
+    except NoSpace:
+        raise
     except Exception as error:
         return _failed(platform, error, clock)
 
