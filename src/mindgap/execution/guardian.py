@@ -26,7 +26,9 @@ from mindgap.execution.trees import bytes_below, remove_tree
 PERIOD_S: Final = 0.25
 """Between two looks at memory and files: what can be written meanwhile is what a limit may be passed by."""
 _LEISURE: Final = 20
-"""A look at thousands of files may take a twentieth of a core, no more."""
+"""Looking at thousands of files may take a twentieth of a core, no more, ..."""
+_LONGEST_S: Final = 1.0
+"""... as long as they are looked at every second."""
 GRACE_S: Final = 5.0  # time to finish an atexit handler after the parent has gone
 ENDING_S: Final = 10.0  # time for killed processes to go away
 MOST_PROCESSES: Final = 512
@@ -83,6 +85,8 @@ class Guardian:
         self._status: int | None = None
         self._leaving = False
         self._chatter = 0
+        self._next_count = 0.0
+        """When files are looked at again."""
         fcntl.fcntl(log, fcntl.F_SETFL, fcntl.fcntl(log, fcntl.F_GETFL) | os.O_NONBLOCK)
         self._woken, wake = os.pipe()
         os.set_blocking(self._woken, False)
@@ -99,7 +103,6 @@ class Guardian:
         waiting.register(self._woken, select.POLLIN)
         waiting.register(self._requests, 0)  # only POLLHUP: the parent closed its end, or died
         last_look = time.monotonic()
-        period = PERIOD_S
         deadline = float("inf")
         self._reap()
         while self._status is None and not self._leaving:
@@ -116,11 +119,10 @@ class Guardian:
             now = time.monotonic()
             if now >= deadline:
                 break
-            if now - last_look >= period and self._status is None:
+            if now - last_look >= PERIOD_S and self._status is None:
+                last_look = now
                 self._chatter = 0
                 self._look()
-                last_look = time.monotonic()
-                period = max(PERIOD_S, _LEISURE * (last_look - now))
         self._end_all()
         while self._ring.take(self._log):
             pass
@@ -159,12 +161,16 @@ class Guardian:
             self._stop("crash", f"it started more than {MOST_PROCESSES} processes")
         elif sum(map(_private_bytes, family)) > memory and sum(map(_fair_bytes, family)) > memory:
             self._stop("oom", f"it used more than {self._orders.memory_mb} MB of memory, with all that it started")
-        elif self._file_bytes(family) > self._orders.files_mb << 20:
+        elif time.monotonic() >= self._next_count and self._file_bytes(family) > self._orders.files_mb << 20:
             self._stop("oom", f"it filled more than {self._orders.files_mb} MB of files and shared memory")
 
     def _file_bytes(self, family: Sequence[int]) -> int:
+        start = time.monotonic()
         nameless = sum(_nameless_files(family).values())
-        return bytes_below(self._orders.temporary) + bytes_below(self._orders.room) + nameless
+        found = bytes_below(self._orders.temporary) + bytes_below(self._orders.room) + nameless
+        now = time.monotonic()
+        self._next_count = now + min(_LONGEST_S, _LEISURE * (now - start))
+        return found
 
     def _stop(self, status: str, message: str) -> None:
         self._ring.end(status, message)

@@ -384,9 +384,8 @@ def _compiler_cache(temporary: Path, isolated: bool) -> dict[str, str]:
     except (KeyError, OSError):  # a user without a name
         user = f"uid_{os.getuid()}"
     own, usual = temporary / f"torchinductor_{user}", Path(tempfile.gettempdir()) / f"torchinductor_{user}"
-    if not isolated:
+    if not isolated and usual.is_dir():  # from the first worker that compiled something
         with contextlib.suppress(OSError):  # then they are compiled again
-            usual.mkdir(exist_ok=True)
             own.symlink_to(usual, target_is_directory=True)
     if "TORCHINDUCTOR_CACHE_DIR" in os.environ and not isolated:
         return {}
