@@ -139,7 +139,7 @@ def core(
     programs: Annotated[int, typer.Option(help="How many programs to choose at most.", min=1)] = 150,
     markdown: Annotated[Path | None, typer.Option(help="Also write the coverage as a page.", metavar="FILE")] = None,
 ) -> None:
-    """Choose few programs of a store that cover its operators and contexts.
+    """Choose few programs that have all operators of a store.
 
     A greedy set cover: first all operators, then as many contexts (operator, dtypes, rank, layout, literals) as so many
     programs can hold, small programs first. What has a licence that does not allow to pass it on, needs stored weights
