@@ -1,0 +1,38 @@
+"""A platform whose seventh class is always much too likely: a planted regression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from mindgap.platforms.base import Platform, Prepared, StageClock
+from mindgap.program.case import Case
+from mindgap.program.interpret import Executable
+from mindgap.records.outcome import Ran, Stage
+from mindgap.records.platform import Probe
+from mindgap.records.tensors import NamedTensor
+
+
+class RegressingRun(Prepared):
+    ran = Ran.PROGRAM
+
+    def __init__(self, case: Case) -> None:
+        self._executable = Executable(case.graph, case.constants)
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
+        output = self._executable.run(tensors).clone()
+        output[:, 6] += 12.0
+        return [NamedTensor("output", output)]
+
+
+class Regressing(Platform):
+    runtime = "regressing"
+    summary = "prefers one class"
+
+    def probe(self) -> Probe:
+        return Probe(available=True, version="1", device="cpu")
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        with clock(Stage.COMPILE):
+            return RegressingRun(case)
