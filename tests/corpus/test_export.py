@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._higher_order_ops.while_loop import while_loop
 
 from mindgap.corpus.export import as_module, export, prepare
 from mindgap.corpus.loaded import Loaded
@@ -94,8 +95,9 @@ def test_inputs_that_do_not_fit_are_refused_before_export() -> None:
 
 
 def test_what_a_program_cannot_express_is_named() -> None:
-    def sparse(x: torch.Tensor) -> torch.Tensor:
-        return torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (x,))
+    def repeated(x: torch.Tensor) -> torch.Tensor:
+        found: tuple[torch.Tensor, ...] = while_loop(lambda v: v.sum() < 9, lambda v: (v + 1,), (x,))
+        return found[0]
 
-    with pytest.raises(UnsupportedConstruct, match="cond"):
-        export(Loaded("sparse", (torch.ones(2),), {}, sparse))
+    with pytest.raises(UnsupportedConstruct, match="while_loop"):
+        export(Loaded("repeated", (torch.ones(2),), {}, repeated))

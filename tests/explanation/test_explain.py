@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.reader import finding_ids, findings_of, read
-from mindgap.campaign.triage import new_ids
+from mindgap.campaign.triage import with_new_ids
 from mindgap.errors import MindgapError
 from mindgap.explanation import explain
 from mindgap.explanation.reproducer import NOT_RUN
@@ -25,6 +25,7 @@ from mindgap.platforms.config import load_config
 from mindgap.platforms.registry import resolve
 from mindgap.program.codec import encode
 from mindgap.records.explanation import MOST_NAMED, CauseKind, named
+from mindgap.records.finding import Ids
 from mindgap.reduction.reducer import Budget
 from mindgap.report.explain import explanation_document, explanation_lines
 from mindgap.session.session import Session
@@ -123,7 +124,7 @@ def campaign(tmp_path: Path) -> Path:
         data.execute(
             "INSERT INTO verdicts VALUES (7, 1, 'diverges', 'value', 'candidate', 9, 0, '', NULL, NULL, 's', 0)"
         )
-        ledger.write_ids(new_ids(findings_of(data), {}))
+        ledger.write_ids(with_new_ids(findings_of(data), Ids()))
     return tmp_path
 
 
@@ -136,8 +137,25 @@ def test_a_finding_of_a_campaign_is_explained(session: Session, campaign: Path) 
     json.dumps(explanation_document(found))
     (finding,) = read(campaign).findings
     assert finding.explanation == found and finding.folder == "F-01", "what was found goes back to the ledger"
+    assert (finding.id, finding.operator) == ("F-01", "aten.tanh.default"), "it is still the same finding"
     with pytest.raises(MindgapError, match="no finding F-09"):
         session.explain_finding(campaign, "F-09")
+
+
+def test_others_that_looked_alike_get_an_id_of_their_own(session: Session, campaign: Path) -> None:
+    other = witness_of(torch.sin, torch.randn(3)).program
+    with Ledger(campaign) as ledger, ledger.data as data:
+        row = (8, "g", "other", 1, "valid", "", 9, "{}", "[]", zlib.compress(encode(other)), "variant")
+        data.execute("INSERT INTO programs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        data.execute("INSERT INTO outcomes SELECT 8, 1, status, stage, message, class, NULL, NULL, '', 0 FROM outcomes")
+        data.execute(
+            "INSERT INTO verdicts VALUES (8, 1, 'diverges', 'value', 'candidate', 9, 0, '', NULL, NULL, 's', 0)"
+        )
+    (both,) = read(campaign).findings
+    assert (both.id, both.variants) == ("F-01", 2)
+    session.explain_finding(campaign, "F-01")
+    found = {finding.id: (finding.operator, finding.variants) for finding in read(campaign).findings}
+    assert found == {"F-01": ("aten.tanh.default", 1), "F-02": ("", 1)}
 
 
 def test_a_finding_that_is_gone_says_what_changed(session: Session, campaign: Path) -> None:

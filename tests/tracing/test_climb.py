@@ -190,7 +190,7 @@ def test_no_switch_helps() -> None:
     [
         (1, "agrees", None),
         (2, "agrees", Layer("threads", "it comes from threads: with one thread it agrees", "instruction scheduling",
-                            (("one thread", "agrees"),), ("it runs with one thread",))),
+                            (("one thread", "agrees"),), ("it runs with one thread",), ("torch.set_num_threads(1)",))),
         (2, DIFFERS, Layer("", "it differs with one thread as well", "", (("one thread", "differs"),))),
     ],
 )  # fmt: skip

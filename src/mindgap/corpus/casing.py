@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
+from mindgap.corpus.backward import LOADER, Gradients, joint_program, with_gradients
 from mindgap.corpus.export import export, prepare
 from mindgap.corpus.inputs import check_fit, read_inputs, with_inputs
 from mindgap.corpus.load import load
@@ -29,6 +30,8 @@ class BuildCase:
     file: str
     """Takes the tensors."""
     inputs_file: str | None = None
+    backward: bool = False
+    """Whether the case is the model's training step: its loss and its gradients."""
 
 
 @hosting(MindgapError)
@@ -40,11 +43,19 @@ def build_case(worker: Worker, request: BuildCase) -> Parcel:
         loaded = with_inputs(loaded, *read_inputs(Path(request.inputs_file)), dtype=request.source.dtype)
     check_fit(loaded)
     source = request.source if loaded.model is not None else None
+    if request.backward:
+        loaded = with_gradients(loaded)
+        source = replace(request.source, loader=LOADER)
     return make_parcel(case_of(loaded, source, request.source.seed), Path(request.file))
 
 
 def case_of(loaded: Loaded, source: Source | None, seed: int) -> Case:
     """A loaded model with its program, where it has one."""
+    if loaded.file:
+        return Case(
+            prepare(loaded), seed=seed, name=loaded.name, file=loaded.file, nodes=loaded.nodes,
+            parameters=loaded.parameters,
+        )  # fmt: skip
     program, constants, failure = _export(loaded, seed)
     state: list[tuple[str, str]] = []
     module = loaded.model if isinstance(loaded.model, torch.nn.Module) else None
@@ -56,8 +67,9 @@ def case_of(loaded: Loaded, source: Source | None, seed: int) -> Case:
         parameters = sum(parameter.numel() for parameter in module.parameters())
     else:
         parameters = program.parameter_count() if program else 0
+    own = loaded.model.model if isinstance(loaded.model, Gradients) else loaded.model
     return Case(
-        prepare(loaded),
+        prepare(replace(loaded, model=own)),
         program,
         constants,
         seed,
@@ -74,7 +86,7 @@ def _export(loaded: Loaded, seed: int) -> tuple[Program | None, dict[str, torch.
         return loaded.program, dict(loaded.constants), ""
     torch.manual_seed(seed)
     try:
-        program, constants = export(loaded)
+        program, constants = joint_program(loaded) if isinstance(loaded.model, Gradients) else export(loaded)
     except MindgapError as error:
         return None, {}, "; ".join(filter(None, [error.what, error.where]))
     except Exception as error:

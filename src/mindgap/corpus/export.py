@@ -33,7 +33,7 @@ def prepare(loaded: Loaded) -> Inputs:
     signature = signature_of(loaded.model)
     args = tuple(plain_containers(value) for value in loaded.args)
     kwargs = {key: plain_containers(value) for key, value in _in_order(loaded.kwargs, signature).items()}
-    inputs = Inputs.of(args, kwargs, _positional_names(signature, len(args)))
+    inputs = Inputs.of(args, kwargs, positional_names(signature, len(args)))
     for item in inputs.tensors:
         if item.tensor.layout is not torch.strided or item.tensor.is_nested or item.tensor.dtype not in DTYPE_NAMES:
             raise ModelError(
@@ -109,7 +109,8 @@ def _in_order(kwargs: Mapping[str, Any], signature: inspect.Signature | None) ->
     return {name: kwargs[name] for name in [*known, *(name for name in kwargs if name not in known)]}
 
 
-def _positional_names(signature: inspect.Signature | None, count: int) -> list[str]:
+def positional_names(signature: inspect.Signature | None, count: int) -> list[str]:
+    """What a model calls its first arguments."""
     if signature is None:
         return []
     names: list[str] = []

@@ -92,6 +92,8 @@ def with_inputs(loaded: Loaded, args: Sequence[Any], kwargs: Mapping[str, Any], 
     if loaded.program is not None:
         given = _by_position(loaded.program, args, kwargs)
         return replace(loaded, args=_check_metas(loaded.program, given), kwargs={})
+    if loaded.file:
+        return replace(loaded, kwargs=_for_file(loaded, args, kwargs))
     changed = replace(loaded, args=tuple(args), kwargs=dict(kwargs))
     check_fit(changed)
     return changed
@@ -115,6 +117,26 @@ def check_fit(loaded: Loaded) -> None:
             cause=str(error),
             hint="define inputs() beside the model, or give --inputs FILE" if nothing else None,
         ) from error
+
+
+def _for_file(loaded: Loaded, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs of a model file by name; sizes may be others than those of its example."""
+    expected = dict(loaded.kwargs)
+    given = {**dict(zip(expected, args)), **kwargs}
+    if len(args) > len(expected) or set(given) != set(expected):
+        raise ModelError(
+            f"the inputs do not fit {loaded.name}",
+            where=f"expected ({', '.join(expected)}), given {_given(args, kwargs)}",
+        )
+    for name, value in given.items():
+        own = expected[name]
+        if not isinstance(value, torch.Tensor) or value.dtype != own.dtype or value.dim() != own.dim():
+            raise ModelError(
+                f"input {name!r} does not fit {loaded.name}",
+                cause=f"expected {str(own.dtype).removeprefix('torch.')} of {own.dim()} dimensions, "
+                f"given {_describe(value)}",
+            )
+    return {name: given[name] for name in expected}
 
 
 def signature_of(model: Any) -> inspect.Signature | None:

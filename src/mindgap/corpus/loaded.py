@@ -28,3 +28,9 @@ class Loaded:
     """How the model's weights were drawn, by qualified name."""
     seed: int = 0
     """What inputs were drawn from, where they were drawn."""
+    file: str = ""
+    """A model file that platforms read as it is: `.onnx`."""
+    nodes: int = 0
+    """Of such a file."""
+    parameters: int = 0
+    """Of such a file."""

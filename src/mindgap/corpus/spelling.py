@@ -78,8 +78,6 @@ def unknown_model(spec: str, directory: Path) -> ModelError:
     prefix, colon, name = spec.partition(":")
     near = difflib.get_close_matches(prefix, sorted(_prefixes()), n=1) if colon else []
     hint = f"did you mean {near[0]}:{name}?" if near else f"write one of: {', '.join(all_forms())}"
-    if spec.endswith(".onnx"):
-        hint = "give the PyTorch model that it was exported from: mindgap check file.py:factory --on onnxruntime"
     cause = _why_not(directory / spec) if spec else "the spec is empty"
     return ModelError(f"{spec!r} does not name a model", cause=cause, hint=hint)
 
@@ -122,8 +120,6 @@ def _prefixes() -> set[str]:
 def _why_not(path: Path) -> str | None:
     if path.is_dir():
         return f"the directory {path} has no config.json"
-    if path.suffix == ".onnx":
-        return "mindgap compares platforms with PyTorch, which cannot run ONNX files; it makes them itself where needed"
     if path.is_file():
         return f"files that end in {path.suffix or 'nothing'} are not models"
     return None

@@ -12,7 +12,8 @@ from typing import Final
 from mindgap.errors import PlatformUnavailable, UsageError
 from mindgap.execution.pool import HOST, Pool
 from mindgap.explanation.issue import issue_text
-from mindgap.explanation.reproducer import write_reproducer
+from mindgap.explanation.reproducer import TIMEOUT_S, write_reproducer
+from mindgap.explanation.short import short_script, tried
 from mindgap.platforms.config import Config
 from mindgap.platforms.probing import require
 from mindgap.platforms.registry import resolve
@@ -27,6 +28,7 @@ from mindgap.reduction.journal import Journal
 from mindgap.reduction.reducer import Budget, Reduction, reduce
 from mindgap.tracing.bisection import shown_alone
 from mindgap.tracing.cause import find_cause
+from mindgap.tracing.conditions import find_conditions
 from mindgap.tracing.examine import Examination, Examiner, OutOfTime, Symptom
 from mindgap.tracing.extract import computing_first, is_access
 from mindgap.tracing.ladder import climb
@@ -98,10 +100,16 @@ def explain_case(
     with clock.stage("cause", "experiments"):
         layer = climb(examiner, reduction.witness, proof, lambda other: resolve(other, config)) if survived else None
         cause = find_cause(examiner, reduction.witness, proof, asker.symptom, layer)
+        if survived:
+            cause = replace(cause, conditions=find_conditions(examiner, reduction.witness, asker.symptom))
 
     with clock.stage("reproducer", "repro.py in a fresh process"):
         script = write_reproducer(folder, reduction.witness, proof, spec, made_with, examiner.until)
-        write_whole(folder / ISSUE, issue_text(spec, version, reduction.witness, proof, cause, script, made_with))
+        text = short_script(reduction.witness, proof, spec) if script.reproduces else ""
+        short = tried(text, proof.candidate.ok, min(TIMEOUT_S, examiner.until - time.monotonic()))
+        cures = layer.cures if layer is not None else ()
+        issue = issue_text(spec, version, reduction.witness, proof, cause, script, made_with, short, cures)
+        write_whole(folder / ISSUE, issue)
     shown = Script(script.path.name, script.reproduces, script.said)
     return Explanation(
         name, spec.name, version, whole.verdict, path.steps, _culprits(path, reduction), not path.culprits, path.note,

@@ -9,6 +9,7 @@ from typing import Final
 from mindgap.explanation.code import Code, write_code
 from mindgap.explanation.markdown import inline, inside_fence
 from mindgap.explanation.reproducer import Reproducer
+from mindgap.explanation.short import ShortScript, is_eager_wrong
 from mindgap.platforms.base import Platform
 from mindgap.platforms.registry import adapter_class
 from mindgap.program.case import Case
@@ -32,13 +33,16 @@ def issue_text(
     cause: Cause,
     reproducer: Reproducer,
     versions: Mapping[str, str],
+    short: ShortScript | None = None,
+    cures: Sequence[str] = (),
 ) -> str:
-    """Title, what happens, what should happen, the float64 evidence, the script and the versions; under 8 KB.
+    """Title, a short script, what happens, what should happen, the evidence, the script and the versions; under 8 KB.
 
     A program that is too long to read is left to the script.
     """
     operators = [node.op.split(".")[1] for node in computing_first(case.graph)]
-    packages = (adapter_class(spec) or Platform).reproducer(spec).packages
+    platform = adapter_class(spec) or Platform
+    packages, headings = platform.reproducer(spec).packages, platform.headings
     code = write_code(case, as_module=False, returns_changed=False)
     seen = [name for name in ("torch", *packages, "python", "system") if name in versions]
     proof, cause = _as_text(proof, cause)
@@ -47,23 +51,24 @@ def issue_text(
     shown = "\n".join([code.function, "", *(f"{name} = {text}" for name, text in zip(code.names, code.inputs))])
     if len(shown) > MOST_CODE:
         shown = f"# {len(operators)} operators, too long to read here: see the attached script."
-    evidence = [*_evidence(proof), *cause.evidence]
+    evidence = [*_evidence(proof), *(f"it shows when {inline(line)}" for line in cause.conditions), *cause.evidence]
+    opening = _opening(short, proof) if short is not None and short.shows else []
+    if opening:
+        shown = ""  # it is in the script already
     lines = [
         f"# {spec.name}: {_title(proof, operators)}",
         "",
-        "## What happens",
+        *opening,
+        f"## {headings.happens}",
         "",
         _cut(f"{proof.verdict.sentence}.{remark}", MOST_SAID),
         "",
-        "```python",
-        shown,
-        "```",
-        "",
+        *(["```python", shown, "```", ""] if shown else []),
         "```",
         reproducer.said[-MOST_SAID:],
         "```",
         "",
-        "## What should happen",
+        f"## {headings.due}",
         "",
         _expectation(proof),
         "",
@@ -71,11 +76,12 @@ def issue_text(
         "",
         *(f"- {_cut(line, MOST_LINE)}" for line in evidence[:MOST_LINES]),
         "",
-        "## To reproduce",
+        *(["## What restores agreement", "", *(f"- `{line}`" for line in cures[:MOST_LINES]), ""] if cures else []),
+        f"## {headings.reproduce}",
         "",
         f"`python repro.py` (attached) needs {_needs(packages)}; it exits with 1 while the difference exists.",
         "",
-        "## Versions",
+        f"## {headings.versions}",
         "",
         f"- {spec.name} {version}",
         *(f"- {name} {versions[name]}" for name in seen),
@@ -108,7 +114,19 @@ def _expectation(proof: Examination) -> str:
         return "It should run: torch eager does, and returns a result."
     if not proof.eager.ok:
         return _cut(f"It should be refused, as torch does: {proof.eager.message.splitlines()[0]}", MOST_SAID)
-    return "The result of torch eager on the CPU, up to rounding."
+    if is_eager_wrong(proof):
+        told = [
+            f"{inline(e.place)} is {e.float64} in float64, {e.eager} in torch eager and {e.candidate} here."
+            for e in proof.verdict.elements[:3]
+            if e.float64
+        ]
+        return " ".join(["The result in float64, up to rounding: torch eager is wrong too.", *told])
+    return "The result of torch eager on the CPU, up to rounding; float64 agrees with it."
+
+
+def _opening(short: ShortScript, proof: Examination) -> list[str]:
+    ends = "It ends with an AssertionError" if proof.candidate.ok else "It fails"
+    return ["```python", inside_fence(short.text.rstrip()), "```", "", f"{ends} while the difference exists.", ""]
 
 
 def _evidence(proof: Examination) -> list[str]:

@@ -51,11 +51,11 @@ def write_script(
 
 def _docstring(found: Examination, versions: Mapping[str, str]) -> str:
     seen = ", ".join(f"{name} {version}" for name, version in versions.items())
-    said = textwrap.fill(_safe(f"{found.verdict.platform}: {found.verdict.sentence}"), 100)
-    return f'"""{said}\n\nExit code: 1 while the difference exists, 0 when it is gone.\nSeen with {_safe(seen)}.\n"""'
+    said = textwrap.fill(safe(f"{found.verdict.platform}: {found.verdict.sentence}"), 100)
+    return f'"""{said}\n\nExit code: 1 while the difference exists, 0 when it is gone.\nSeen with {safe(seen)}.\n"""'
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """Text from a runtime inside a docstring."""
     return " ".join(text.split()).encode("ascii", "replace").decode().replace("\\", "/").replace('"', "'")
 

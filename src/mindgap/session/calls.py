@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mindgap.explanation.explain import Progress
 from mindgap.platforms.config import Config
 from mindgap.records.check import CheckResult
+from mindgap.records.evaluation import Evaluation
 from mindgap.records.explanation import Explanation
 from mindgap.records.platform import Probe
 from mindgap.reduction.reducer import Budget
@@ -23,6 +25,9 @@ def check(
     seed: int = 0,
     program: bool = False,
     trust: bool = False,
+    tolerance: bool = False,
+    invariance: bool = False,
+    backward: bool = False,
     config: Config | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
@@ -33,7 +38,10 @@ def check(
     of keyword arguments, or a file that holds them.
     """
     with Session(config, jobs, progress) as session:
-        return session.check(model, inputs, on, dtype=dtype, seed=seed, program=program, trust=trust)
+        return session.check(
+            model, inputs, on, dtype=dtype, seed=seed, program=program, trust=trust, tolerance=tolerance,
+            invariance=invariance, backward=backward,
+        )  # fmt: skip
 
 
 def explain(
@@ -46,12 +54,32 @@ def explain(
     seed: int = 0,
     trust: bool = False,
     budget: Budget = Budget(),  # noqa: B008 - frozen
+    backward: bool = False,
     config: Config | None = None,
     progress: Progress | None = None,
 ) -> Explanation:
     """Why a model gives another result on one platform; writes repro.py, issue.md and their data to a folder."""
     with Session(config, progress=progress) as session:
-        return session.explain(model, on, folder, inputs, dtype=dtype, seed=seed, trust=trust, budget=budget)
+        return session.explain(
+            model, on, folder, inputs, dtype=dtype, seed=seed, trust=trust, budget=budget, backward=backward
+        )
+
+
+def evaluate(
+    model: str,
+    data: Path | str,
+    on: Sequence[str] | None = None,
+    *,
+    config: Config | None = None,
+    jobs: int | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Whether the answers to labelled data change on other platforms by more than rounding explains.
+
+    `options` are those of `Session.evaluate`.
+    """
+    with Session(config, jobs) as session:
+        return session.evaluate(model, data, on, **options)
 
 
 def platforms(names: Sequence[str] | None = None, config: Config | None = None) -> dict[str, Probe]:

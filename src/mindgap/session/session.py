@@ -6,19 +6,24 @@ import contextlib
 import copy
 import os
 import pickle
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeAlias
 
 import torch
 
+from mindgap.audit.auditing import audit_parcel
+from mindgap.audit.comparing import compare_parcels, with_gates
 from mindgap.campaign.hunt import keep_explanation
 from mindgap.campaign.reader import OpenFinding, finding_folder, open_finding
 from mindgap.corpus import files
+from mindgap.corpus.backward import LOADER, with_gradients
 from mindgap.corpus.casing import BuildCase, build_case, case_of
 from mindgap.corpus.casting import in_precision
 from mindgap.corpus.inputs import check_fit, read_inputs
@@ -26,16 +31,24 @@ from mindgap.corpus.loaded import Loaded
 from mindgap.corpus.registry import find
 from mindgap.corpus.spelling import refuse_precision, refuse_unknown
 from mindgap.errors import ModelError, PlatformUnavailable, UsageError
+from mindgap.evaluation.dataset import list_samples
+from mindgap.evaluation.evaluate import BATCH, NOISE_RUNS, Plan, evaluate
+from mindgap.evaluation.spelling import AS_USUAL, Wanted, refuse_task
 from mindgap.execution.arena import discarded, opened
 from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel
 from mindgap.execution.pool import HOST, Pool, in_parallel
 from mindgap.explanation.explain import DONE, NothingToExplain, Progress, explain_case
+from mindgap.explanation.onnx_file import explain_onnx
 from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.probing import probe, require
 from mindgap.platforms.registry import catalogue, refuse_emulated, resolve
 from mindgap.platforms.running import run
 from mindgap.platforms.versions import versions
-from mindgap.records.check import CheckResult, PlatformResult
+from mindgap.platforms.versions import versions as versions_of
+from mindgap.records.audit import AuditResult
+from mindgap.records.bisection import Bisection, TriedVersion
+from mindgap.records.check import CheckResult, PlatformResult, Tolerance
+from mindgap.records.evaluation import Evaluation
 from mindgap.records.explanation import Explanation
 from mindgap.records.outcome import Outcome, Ran
 from mindgap.records.platform import PlatformSpec, Probe
@@ -43,21 +56,33 @@ from mindgap.records.source import Source
 from mindgap.records.tensors import DTYPE_NAMES
 from mindgap.records.verdict import Conclusion, Kind
 from mindgap.reduction.reducer import Budget
+from mindgap.session.bisecting import bisect, chosen, installed, judged_in, offered_versions, recipe_of
+from mindgap.session.invariance import batch_of, check_invariance
 from mindgap.verdicts.judging import Comparing, Judged, Question, ask_judge
 from mindgap.verdicts.replay import ReplayCase, replay_case, with_replayed
+from mindgap.verdicts.tolerance import AskTolerance, recommend_tolerances
 from mindgap.verdicts.unspecified.chance import RANDOM_STREAM
 
 DEFAULT_PLATFORMS: Final = ("eager@scalar", "inductor", "onnxruntime", "openvino")
 """Checked when none are named, those that are ready: unlike enough to find most differences, and all run on a CPU."""
 
+ONNX_PLATFORMS: Final = ("onnxruntime", "onnxruntime@noopt", "openvino")
+"""The same for an ONNX file, which only some platforms read."""
+
 Model: TypeAlias = "str | torch.nn.Module | Callable[..., Any]"
 """A name such as `timm:resnet18`, or a live module or function."""
+
+ONNX_BASELINE: Final = "onnx-reference"
 
 Given: TypeAlias = "Sequence[Any] | Mapping[str, Any] | torch.Tensor | str | os.PathLike[str]"
 """Inputs as a caller may give them: positional, by keyword, a single tensor, or a file."""
 
 
 def _silent(who: str, what: str) -> None:
+    """Tells nobody."""
+
+
+def _count_silently(who: str, done: int, total: int) -> None:
     """Tells nobody."""
 
 
@@ -107,20 +132,34 @@ class Session:
         seed: int = 0,
         program: bool = False,
         trust: bool = False,
+        tolerance: bool = False,
+        invariance: bool = False,
+        backward: bool = False,
     ) -> CheckResult:
-        """Run one model on many platforms and judge each against eager and the float64 reference."""
+        """Run one model on many platforms and judge each against eager and the float64 reference.
+
+        With `tolerance`, recommend what a test of each output should allow; with `invariance`, ask each platform
+        whether a sample gets the same result whatever surrounds it. With `backward`, what is compared is a training
+        step: the loss and the gradient of each parameter and input.
+        """
         start = time.perf_counter()
-        specs = [resolve(name, self.config) for name in (on or DEFAULT_PLATFORMS)]
-        baseline = resolve("eager", self.config)
+        is_file = _is_file(model)
+        specs = [resolve(name, self.config) for name in (on or (ONNX_PLATFORMS if is_file else DEFAULT_PLATFORMS))]
+        baseline = resolve(ONNX_BASELINE if is_file else "eager", self.config)
         _refuse_mistakes(model, inputs, dtype)
         for spec in [baseline, *specs]:
             self.pool.warm(spec)
-        parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust)
+        parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust, backward=backward)
+        if invariance:
+            batch_of(parcel)  # a mistake is told before anything runs
         specs, left_out = (specs, {}) if on else self._ready(specs)
-        probes = in_parallel(self.jobs, self._require, specs)
+        probes = in_parallel(self.jobs, self._require, [*specs, baseline] if is_file else specs)
         eager, eager_program, outcomes = self._execute(parcel, baseline, specs, program)
         judged = self._judge(parcel, eager, eager_program, outcomes)
         judged = self._judge_without_chance(parcel, baseline, specs, judged)
+        judged = _speaking_of(judged, baseline.name)
+        tolerances = self._tolerances(parcel, eager_program or eager, outcomes, judged) if tolerance else ()
+        invariances = check_invariance(self.pool, parcel, baseline, specs, self.jobs, self._tell) if invariance else {}
         for outcome in (eager, eager_program, *outcomes):
             if outcome is not None:
                 discarded(outcome)  # what was read stays
@@ -132,6 +171,7 @@ class Session:
             parameters=parcel.parameters,
             inputs={name: str(meta) for name, (meta, _) in zip(parcel.input_names, parcel.inputs)},
             eager=eager,
+            baseline=baseline.name,
             platforms={
                 outcome.platform: PlatformResult(outcome, judged.verdicts[outcome.platform], known)
                 for outcome, known in zip(outcomes, probes)
@@ -140,6 +180,8 @@ class Session:
             program_exact=_exact(eager, eager_program),
             reference=judged.reference,
             left_out=left_out,
+            tolerances=tolerances,
+            invariance=invariances,
             versions=versions(specs),
             seconds=time.perf_counter() - start,
         )
@@ -155,13 +197,19 @@ class Session:
         seed: int = 0,
         trust: bool = False,
         budget: Budget = Budget(),  # noqa: B008 - frozen
+        backward: bool = False,
     ) -> Explanation:
         """Why a model gives another result on one platform; writes repro.py, issue.md and their data to a folder."""
         spec = resolve(on, self.config)
         refuse_emulated(spec, "an explanation")
         _refuse_mistakes(model, inputs, dtype)
         self.pool.warm(spec)
-        parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust)
+        parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust, backward=backward)
+        if parcel.model_file:
+            baseline = resolve(ONNX_BASELINE, self.config)
+            self._require(baseline)
+            self._require(spec)
+            return explain_onnx(self.pool, parcel, spec, baseline, Path(folder), budget, self._tell)
         if not parcel.program:
             raise ModelError("a model that cannot be exported cannot be explained", cause=parcel.export_failure)
 
@@ -174,6 +222,149 @@ class Session:
             with contextlib.suppress(NothingToExplain):  # then it may be the random operator itself
                 return explained(replayed)
         return explained(parcel)
+
+    def evaluate(
+        self,
+        model: str,
+        data: Path | str,
+        on: Sequence[str] | None = None,
+        *,
+        task: str = "classification",
+        labels: Path | None = None,
+        classes: Path | None = None,
+        first_label: int = 0,
+        limit: int | None = None,
+        batch: int = BATCH,
+        noise_runs: int = NOISE_RUNS,
+        answer: str | None = None,
+        preprocessing: Wanted = AS_USUAL,
+        skip_unreadable: bool = False,
+        dtype: str | None = None,
+        seed: int = 0,
+        trust: bool = False,
+        folder: Path | str | None = None,
+        count: Callable[[str, int, int], None] = _count_silently,
+    ) -> Evaluation:
+        """Whether the answers to labelled data change on other platforms by more than rounding explains.
+
+        With a folder, what is found is kept there, and an evaluation that was stopped continues.
+        """
+        specs = [resolve(name, self.config) for name in (on or DEFAULT_PLATFORMS)]
+        _refuse_mistakes(model, None, dtype)
+        refuse_task(task, trust, Path.cwd())
+        samples = list_samples(Path(data), labels, classes, first_label, limit, seed)
+        specs, left_out = (specs, {}) if on else self._ready(specs)
+        in_parallel(self.jobs, self._require, specs)
+        plan = Plan(
+            Source(model, seed, dtype, trust, str(Path.cwd()), tuple(import_paths())),
+            samples,
+            resolve("eager", self.config),
+            [spec for spec in specs if spec.name != "eager"],
+            task,
+            batch,
+            noise_runs,
+            limit,
+            answer,
+            preprocessing,
+            skip_unreadable,
+            self.jobs,
+            left_out,
+        )
+        return evaluate(self.pool, plan, Path(folder) if folder is not None else None, count)
+
+    def bisect(
+        self,
+        model: Model,
+        on: str,
+        *,
+        versions: str | None = None,
+        pythons: Sequence[str] = (),
+        inputs: Given | None = None,
+        dtype: str | None = None,
+        seed: int = 0,
+        trust: bool = False,
+    ) -> Bisection:
+        """Between which two versions of a runtime a difference appeared or vanished.
+
+        `versions` is a range of what pip finds (`1.20..1.31`) or a list; `pythons` are interpreters instead.
+        """
+        start = time.perf_counter()
+        spec = resolve(on, self.config)
+        _refuse_mistakes(model, inputs, dtype)
+        package = "interpreter" if pythons else recipe_of(spec, "0").name.removesuffix("-0")
+        names = list(pythons) or chosen(versions or "", lambda: offered_versions(package))
+        parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust).without_source()
+        eager = replace(opened(run(self.pool, resolve("eager", self.config), parcel)), is_local_eager=True)
+        if not eager.ok:
+            raise ModelError("eager could not run the model", cause=eager.message)
+
+        def ask(name: str) -> TriedVersion:
+            self._tell("versions", name)
+            if pythons:
+                return judged_in(self.pool, replace(spec, python=name, worker=name), name, parcel, eager)
+            try:
+                there = installed(spec, name, self._tell)
+            except UsageError as error:
+                return TriedVersion(name, None, "; ".join(filter(None, [error.what, error.cause])))
+            return judged_in(self.pool, there, name, parcel, eager)
+
+        tried, found = bisect(names, ask)
+        discarded(eager)
+        low, high = found or (0, 0)
+        return Bisection(
+            parcel.name,
+            spec.name,
+            package,
+            tuple(tried),
+            len(names),
+            names[low] if found else "",
+            names[high] if found else "",
+            bool(found and next(item for item in tried if item.version == names[high]).is_wrong),
+            tuple(names[low + 1 : high]),
+            versions_of([spec]),
+            time.perf_counter() - start,
+        )
+
+    def audit(
+        self,
+        model: Model,
+        folder: Path | str,
+        inputs: Given | None = None,
+        on: Sequence[str] = (),
+        *,
+        dtype: str | None = None,
+        seed: int = 0,
+        trust: bool = False,
+        budget_s: float = 60.0,
+        compare: Model | None = None,
+    ) -> AuditResult:
+        """Whether a model hides a branch, also one that fires only on some platforms; inputs that fire one are written
+        to a folder. With `compare`, also what the model has that this original of it has not."""
+        start = time.perf_counter()
+        specs = [spec for name in on if (spec := resolve(name, self.config)).name != "eager"]
+        parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust)
+        if not parcel.program:
+            raise ModelError("a model that cannot be exported cannot be audited", cause=parcel.export_failure)
+        in_parallel(self.jobs, self._require, specs)
+        difference = None
+        if compare is not None:
+            original = self.build(compare, inputs, dtype=dtype, seed=seed, trust=trust)
+            if not original.program:
+                raise ModelError("a model that cannot be exported cannot be compared", cause=original.export_failure)
+            self._tell("audit", "compare with the original")
+            difference = compare_parcels(self.pool, parcel, original, budget_s)
+        found = audit_parcel(self.pool, parcel, Path(folder), budget_s, specs, partial(self._tell, "audit"))
+        self._tell("audit", DONE)
+        return AuditResult(
+            model=parcel.name,
+            seed=seed,
+            found=found,
+            parameters=parcel.parameters,
+            inputs={name: str(meta) for name, (meta, _) in zip(parcel.input_names, parcel.inputs)},
+            difference=with_gates(difference, found.gates) if difference is not None else None,
+            versions=versions(specs),
+            seconds=time.perf_counter() - start,
+        )
 
     def explain_finding(
         self,
@@ -218,6 +409,7 @@ class Session:
         dtype: str | None = None,
         seed: int = 0,
         trust: bool = False,
+        backward: bool = False,
     ) -> Parcel:
         """A model as a case: one that is named is loaded in a worker; a live module or function is exported here."""
         _refuse_mistakes(model, inputs, dtype)
@@ -227,12 +419,18 @@ class Session:
             assert inputs is None or isinstance(inputs, str | os.PathLike)
             source = Source(model, seed, dtype, trust, str(Path.cwd()), tuple(import_paths()))
             given = str(Path(inputs).absolute()) if inputs is not None else None
-            parcel = self.pool.demand(HOST, build_case, BuildCase(source, str(file), given), f"loading {model}")
-            if parcel.file != str(file) or parcel.source not in (None, source):
+            request = BuildCase(source, str(file), given, backward)
+            parcel = self.pool.demand(HOST, build_case, request, f"loading {model}")
+            known = (None, source, replace(source, loader=LOADER))
+            if parcel.file != str(file) or parcel.source not in known:
                 raise ModelError(f"loading {model}: its worker answers with another file or source than it was given")
         else:
-            loaded = _live(model, inputs, dtype)
-            parcel = make_parcel(case_of(loaded, _pickled(loaded, seed), seed), file)
+            loaded = replace(_live(model, inputs, dtype), seed=seed)
+            source_of = _pickled(loaded, seed)
+            if backward:
+                loaded = with_gradients(replace(loaded, model=copy.deepcopy(loaded.model)))
+                source_of = replace(source_of, loader=LOADER) if source_of is not None else None
+            parcel = make_parcel(case_of(loaded, source_of, seed), file)
             if not parcel.program and _is_of_main(model):
                 raise ModelError(
                     f"{loaded.name} can neither be exported nor imported by a worker",
@@ -295,6 +493,23 @@ class Session:
         self._tell("reference", DONE)
         return found
 
+    def _tolerances(
+        self, parcel: Parcel, eager: Outcome, outcomes: Sequence[Outcome], judged: Judged
+    ) -> tuple[Tolerance, ...]:
+        """What a test should allow, and whether it would have caught what diverges here."""
+        if not eager.ok:
+            return ()
+        diverging = [
+            replace(outcome, outputs=())
+            for outcome in outcomes
+            if outcome.ok and judged.verdicts[outcome.platform].conclusion is Conclusion.DIVERGES
+        ]
+        self._tell("tolerance", "rounding noise")
+        request = AskTolerance(parcel, replace(eager, outputs=()), tuple(diverging))
+        found = self.pool.demand(HOST, recommend_tolerances, request, "recommending a tolerance")
+        self._tell("tolerance", DONE)
+        return found
+
     def _judge_without_chance(
         self, parcel: Parcel, baseline: PlatformSpec, specs: Sequence[PlatformSpec], judged: Judged
     ) -> Judged:
@@ -321,6 +536,26 @@ class Session:
         if found is not None and (found.file != file or found.source is not None):
             raise ModelError("writing down the random numbers: the worker answers with another file than it was given")
         return found
+
+
+def _is_file(model: Model) -> bool:
+    """Whether a model is a file that platforms read as it is; then torch has no part in it."""
+    return isinstance(model, str) and model.endswith(".onnx")
+
+
+def _speaking_of(judged: Judged, baseline: str) -> Judged:
+    """The judge calls every baseline eager; in the words for people it has its own name."""
+    if baseline == "eager":
+        return judged
+
+    def told(text: str) -> str:
+        return re.sub(r"\beager\b", baseline, text)
+
+    judgements = {
+        name: replace(item, verdict=replace(item.verdict, sentence=told(item.verdict.sentence)))
+        for name, item in judged.judgements.items()
+    }
+    return replace(judged, judgements=judgements, reference=told(judged.reference))
 
 
 def _may_hide(judged: Judged, platform: str) -> bool:

@@ -17,6 +17,7 @@ from mindgap.tracing.experiments import (
     COPIES,
     FLOAT32,
     RANGE,
+    ROUND_TRIPS,
     SHOWN,
     SPECIAL,
     Tried,
@@ -88,6 +89,8 @@ def _classify(
         return CauseKind.EXCEPTIONAL, "numbers of ordinary size agree"
     if remark.startswith(NARROWER):
         return CauseKind.PRECISION, "the right result in a smaller type is exactly what came out"
+    if ROUND_TRIPS in gone and _keeps_precision(found):
+        return CauseKind.PRECISION, "it agrees with the program without casts to a narrower type and back"
     if FLOAT32 in gone or verdict.kind is Kind.DTYPE:
         return CauseKind.PRECISION, "only the choice of element type differs"
     if verdict.kind is Kind.INTEGER and RANGE in gone:
@@ -109,6 +112,11 @@ def _classify(
     if SHOWN in gone:
         return CauseKind.IMPLEMENTATION, "the operators agree one by one and differ where they are fused"
     return CauseKind.IMPLEMENTATION, "ordinary values in contiguous memory differ"
+
+
+def _keeps_precision(found: Examination) -> bool:
+    """Whether the result is another number, not an exceptional one: a cast that was left out gives nothing else."""
+    return found.verdict.kind in (Kind.VALUE, Kind.NONFINITE)
 
 
 def _is_accuracy(witness: Case, found: Examination) -> bool:

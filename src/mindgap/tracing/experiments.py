@@ -12,7 +12,8 @@ from mindgap.program import ops
 from mindgap.program.case import Case
 from mindgap.program.crowd import crowd_of
 from mindgap.program.graph import Node, Ref, changed_leaves, references
-from mindgap.records.tensors import TensorMeta, with_stride
+from mindgap.program.operators import traits
+from mindgap.records.tensors import DTYPES, TensorMeta, with_stride
 from mindgap.records.verdict import Conclusion
 from mindgap.tracing.capture import CLONE
 from mindgap.tracing.examine import Examiner, Symptom
@@ -121,6 +122,30 @@ def _apart(witness: Case) -> Case | None:
     return witness.with_program(replace(program, nodes=tuple(nodes)))
 
 
+def _without_round_trips(witness: Case) -> Case | None:
+    """Without casts to a narrower floating type: values stay as precise as they were."""
+    program = witness.graph
+    metas = {item.id: item.meta for item in program.given()} | {n.id: n.meta for n in program.nodes}
+
+    def narrows(node: Node) -> bool:
+        before = metas.get(int(node.args[0])) if node.args and isinstance(node.args[0], Ref) else None
+        if not traits(node.op).casts or not isinstance(before, TensorMeta) or not isinstance(node.meta, TensorMeta):
+            return False
+        one, other = DTYPES[before.dtype], DTYPES[node.meta.dtype]
+        return one.is_floating_point and other.is_floating_point and other.itemsize < one.itemsize
+
+    narrowing = {node.id for node in program.nodes if narrows(node)}
+    returned = {int(leaf) for _, leaf in program.output_leaves() if isinstance(leaf, Ref)}
+    if not narrowing - returned:
+        return None
+    nodes = [
+        Node(n.id, CLONE, (n.args[0],), meta=n.meta) if n.id in narrowing - returned else n
+        for n in program.nodes
+        if not traits(n.op).asserts  # what exporters assert of the narrow value
+    ]
+    return with_metas(witness.with_program(replace(program, nodes=tuple(nodes))))
+
+
 def _shown(witness: Case) -> Case | None:
     """With every value that is computed on the way returned as well: nothing can be fused away."""
     program = witness.graph
@@ -135,6 +160,7 @@ SIGNS: Final = "all values are positive"
 CONTIGUOUS: Final = "inputs are contiguous"
 COPIES: Final = "operators get copies of their arguments"
 FLOAT32: Final = "half precision is replaced by float32"
+ROUND_TRIPS: Final = "casts to a narrower type and back are left out"
 SHOWN: Final = "intermediate values are returned as well"
 
 EXPERIMENTS: Final = (
@@ -144,6 +170,7 @@ EXPERIMENTS: Final = (
     Experiment(CONTIGUOUS, _each(lambda tensor: tensor.contiguous(), moves=True)),
     Experiment(COPIES, _apart),
     Experiment(FLOAT32, _each(_half_as_float)),
+    Experiment(ROUND_TRIPS, _without_round_trips),
     Experiment(SHOWN, _shown),
 )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from mindgap.errors import PlatformUnavailable, UnknownPlatform
 from mindgap.platforms.base import Platform
-from mindgap.platforms.ladder import Knob, Ladder, Rung
+from mindgap.platforms.ladder import Knob, Ladder, Passes, Rung
 from mindgap.platforms.registry import adapter_class
 from mindgap.program.case import Case
 from mindgap.records.explanation import Layer
@@ -52,8 +52,13 @@ def _conclude(ladder: Ladder, trials: _Trials) -> Layer:
     asked = ladder.knobs if unsure or reached is None or reached.is_whole else trials.known(ladder.knobs)
     helping = [knob for knob in asked if trials.answer(knob.name, knob.options) is Answer.AGREES]
 
+    smallest = _smallest(ladder.passes, trials) if ladder.passes is not None and _may_be_a_pass(reached) else ()
+    cures = tuple(filter(None, (_named_passes(ladder.passes, smallest), *(knob.cure for knob in helping))))
+    switched = (f"the {ladder.passes.what} {_listed(smallest)} are off",) if ladder.passes and smallest else ()
+
     def climbed(layer: str, sentence: str, cause: str = "") -> Layer:
-        return Layer(layer, sentence, cause, trials.seen(), tuple(knob.restores for knob in helping))
+        restoring = (*switched, *(knob.restores for knob in helping))
+        return Layer(layer, sentence, cause, trials.seen(), restoring, cures)
 
     exact = next((knob for knob in helping if reached is None or knob.layer != reached.layer), None)
     if exact is not None:
@@ -65,6 +70,41 @@ def _conclude(ladder: Ladder, trials: _Trials) -> Layer:
         return climbed(reached.layer, reached.says + no_switch, reached.cause)
     what = _listed([knob.name for knob in ladder.knobs])
     return climbed("", f"it differs with {what} as well" if what else "no part of the runtime alone shows it")
+
+
+def _may_be_a_pass(reached: Rung | None) -> bool:
+    """Whether the optimiser brings it in: below it, nothing that is switched off there can help."""
+    return reached is not None and reached.layer == "optimiser"
+
+
+def _named_passes(passes: Passes | None, names: Sequence[str]) -> str:
+    return passes.cure.format(names=list(names)) if passes is not None and names else ""
+
+
+def _smallest(passes: Passes, trials: _Trials) -> tuple[str, ...]:
+    """The fewest passes that restore agreement when they are off; none where even all of them do not help.
+
+    By halves: where one half is enough the other is forgotten; otherwise each is made small while the other is off.
+    """
+
+    def helps(names: Sequence[str]) -> bool:
+        return trials.asked_quietly({passes.option: list(names)}) is Answer.AGREES
+
+    def reduced(names: tuple[str, ...], kept: tuple[str, ...]) -> tuple[str, ...]:
+        if len(names) == 1:
+            return names
+        first, second = names[: len(names) // 2], names[len(names) // 2 :]
+        if helps((*kept, *first)):
+            return reduced(first, kept)
+        if helps((*kept, *second)):
+            return reduced(second, kept)
+        left = reduced(first, (*kept, *second))
+        return (*left, *reduced(second, (*kept, *left)))
+
+    try:
+        return reduced(passes.names, ()) if helps(passes.names) else ()
+    except OutOfTime:  # what the ladder says stands without it
+        return ()
 
 
 def _first_that_differs(rungs: Sequence[Rung], trials: _Trials) -> tuple[Rung | None, list[Rung]]:
@@ -108,6 +148,13 @@ class _Trials:
         if key not in self._answers:
             self._answers[key] = self._asked(options, platform)
             self.note(name, self._answers[key])
+        return self._answers[key]
+
+    def asked_quietly(self, options: Mapping[str, Any]) -> Answer:
+        """The same without a line of its own among what was tried."""
+        key = _key(options, None)
+        if key not in self._answers:
+            self._answers[key] = self._asked(options, None)
         return self._answers[key]
 
     def known(self, knobs: Sequence[Knob]) -> tuple[Knob, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import torch
 
+from mindgap.records.verdict import Blame
 from mindgap.tracing.examine import Examination
 
 Reading = Callable[[torch.Tensor, torch.Tensor], str]
@@ -14,7 +16,20 @@ Reading = Callable[[torch.Tensor, torch.Tensor], str]
 
 
 def read(found: Examination) -> str:
-    """The first remark that fits all elements of the output that is wrong."""
+    """The first remark that fits all elements of the output that is wrong.
+
+    Where float64 says that eager is the one that is wrong, it is eager that the remark is about; where both are,
+    nothing here is right, and nothing is said.
+    """
+    if found.verdict.blame is Blame.BOTH:
+        return ""
+    if found.verdict.blame is Blame.EAGER:
+        remark = _read(replace(found, eager=found.candidate, candidate=found.eager))
+        return f"torch eager {remark}" if remark else ""
+    return _read(found)
+
+
+def _read(found: Examination) -> str:
     given = {item.name: item.tensor for item in found.candidate.outputs}
     wrong = [name for name, item in found.comparisons.items() if item.wrong]
     for item in found.eager.outputs:

@@ -52,6 +52,20 @@ class PythonFile(ModelSource):
         return Loaded(name, args, kwargs, model=model)
 
 
+def function_in(spec: str, source: Source) -> Callable[..., Any]:
+    """The function that `file.py:name` names; the file is executed, so somebody must trust it."""
+    match = PYTHON_FILE.match(spec)
+    assert match is not None
+    path = files.resolve(match["path"], source.directory).resolve()
+    files.make_importable(source)
+    with _importable(path.parent):
+        module = _import(path)
+    name = match["factory"] or ""
+    if not callable(found := getattr(module, name, None)):
+        raise undefined(path, name, list(vars(module)))
+    return found  # type: ignore[no-any-return]
+
+
 def _made(module: ModuleType, path: Path, factory: str | None) -> Any:
     """What the factory returns, or the file's `model`."""
     name = factory or "model"

@@ -1,0 +1,214 @@
+"""When a difference happens: one thing is varied at a time, and the smallest condition that separates wrong from right
+is put in words."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+
+from mindgap.program.case import Case
+from mindgap.program.crowd import crowd_of
+from mindgap.program.graph import Node
+from mindgap.program.operators import traits
+from mindgap.records.verdict import Conclusion
+from mindgap.tracing.examine import Examiner, OutOfTime, Symptom
+from mindgap.tracing.metas import with_metas
+
+SIZES: Final = (1, 2, 3, 4, 7, 8, 9, 12, 15, 16, 17, 31, 32, 33, 64)
+"""Around the widths of vectors: 4 to 16 numbers of float32."""
+MOST_SIZES: Final = 3
+"""Independent sizes that are varied."""
+LARGEST: Final = 1 << 16
+"""Elements of a varied input."""
+DTYPE, VALUES = "the dtype", "values"
+PRECISIONS: Final = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One variation: the value of what was varied, and whether the difference showed."""
+
+    value: Any
+    wrong: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What separates wrong from right in one thing that was varied."""
+
+    words: str
+    explains: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.words} ({self.explains} of {self.of} trials)"
+
+
+def find_conditions(examiner: Examiner, witness: Case, symptom: Symptom) -> tuple[str, ...]:
+    """When the difference shows, in words; what makes none is left out.
+
+    All variations run side by side in one program: one trial. Where that does not run, or no time is left, nothing is
+    said.
+    """
+    if not (symptom.candidate_runs and symptom.eager_runs):
+        return ()
+    groups: list[tuple[str, Any, list[tuple[Any, Case]]]] = [
+        *((f"the size {size}", size, list(_resized(witness, size))) for size in _sizes(witness)),
+        (DTYPE, _precision(witness), list(_in_precisions(witness))),
+        (VALUES, "as they are", list(_with_values(witness))),
+    ]
+    cases = [case for _, _, varied in groups for _, case in varied]
+    answers: dict[int, bool] = {}
+    with contextlib.suppress(OutOfTime):
+        answers = _asked(examiner, cases)
+    found: list[Condition | None] = []
+    number = 0
+    for name, own, varied in groups:
+        trials = [Trial(own, True)]
+        for value, _ in varied:
+            if number in answers:
+                trials.append(Trial(value, answers[number]))
+            number += 1
+        found.append((separating_choice if name in (DTYPE, VALUES) else separating_size)(name, trials))
+    return tuple(str(condition) for condition in found if condition is not None)
+
+
+def _asked(examiner: Examiner, cases: Sequence[Case]) -> dict[int, bool]:
+    """Which cases show a difference; empty where they do not run together."""
+    if not cases:
+        return {}
+    crowd = crowd_of(cases, "conditions")
+    seen = examiner.examine(crowd.case)
+    if not seen.both_ran:
+        return {}
+    return {
+        number: any(
+            seen.comparisons[name].conclusion is Conclusion.DIVERGES for name in names if name in seen.comparisons
+        )
+        for number, names in enumerate(crowd.names)
+    }
+
+
+def separating_size(name: str, trials: Sequence[Trial]) -> Condition | None:
+    """The simplest statement about a size that is true where it is wrong and false where it is right."""
+    sizes = sorted({trial.value for trial in trials})
+    statements: list[tuple[str, Callable[[int], bool]]] = [("is odd", _multiple(2, False)), ("is even", _multiple(2))]
+    for width in (4, 8, 16):
+        statements.append((f"is a multiple of {width}", _multiple(width)))
+        statements.append((f"is not a multiple of {width}", _multiple(width, False)))
+    statements += [(f"is at least {bound}", _beyond(bound)) for bound in sizes[1:]]
+    statements += [(f"is at most {bound}", _beyond(bound + 1, False)) for bound in sizes[:-1]]
+    return _best(name, trials, statements)
+
+
+def _multiple(width: int, holds: bool = True) -> Callable[[int], bool]:
+    return lambda size: (size % width == 0) is holds
+
+
+def _beyond(bound: int, holds: bool = True) -> Callable[[int], bool]:
+    return lambda size: (size >= bound) is holds
+
+
+def separating_choice(name: str, trials: Sequence[Trial]) -> Condition | None:
+    """The choices with which it is wrong, where it is right with others."""
+    wrong = [str(trial.value) for trial in trials if trial.wrong]
+    right = [str(trial.value) for trial in trials if not trial.wrong]
+    if not right:
+        return None
+    words = f"{name}: {', '.join(dict.fromkeys(wrong))}; not {', '.join(dict.fromkeys(right))}"
+    return Condition(words, len(trials), len(trials))
+
+
+def _best(
+    name: str, trials: Sequence[Trial], statements: Sequence[tuple[str, Callable[[int], bool]]]
+) -> Condition | None:
+    """The first statement that explains the most trials, if that is more than saying that it is always wrong."""
+    always = sum(trial.wrong for trial in trials)
+    if always == len(trials):
+        return None
+    counted = [(sum(holds(t.value) == t.wrong for t in trials), words) for words, holds in statements]
+    most = max(count for count, _ in counted)
+    if most <= always:
+        return Condition(f"{name} matters, in no way that is simple", always, len(trials))
+    return Condition(f"{name} {next(words for count, words in counted if count == most)}", most, len(trials))
+
+
+def _sizes(witness: Case) -> list[int]:
+    """The sizes that inputs have; equal ones are taken for one."""
+    found = [size for tensor in witness.tensors for size in tensor.shape if size > 0]
+    return sorted(dict.fromkeys(found), reverse=True)[:MOST_SIZES]
+
+
+def _resized(witness: Case, size: int) -> Iterator[tuple[int, Case]]:
+    """The witness with another size; its values are repeated or left out."""
+    for other in sorted({*SIZES, size - 1, size + 1, 2 * size} - {size, 0}):
+        tensors = [_stretched(tensor, size, other) for tensor in witness.tensors]
+        if max(tensor.numel() for tensor in tensors) > LARGEST:
+            continue
+        program = replace(witness.graph, nodes=tuple(_with_size(node, size, other) for node in witness.graph.nodes))
+        changed = with_metas(witness.with_program(program).with_tensors(tensors))
+        if changed is not None:
+            yield other, changed
+
+
+def _stretched(tensor: torch.Tensor, size: int, other: int) -> torch.Tensor:
+    for dimension, own in enumerate(tensor.shape):
+        if own == size:
+            tensor = tensor.index_select(dimension, torch.arange(other) % size)
+    return tensor
+
+
+def _with_size(node: Node, size: int, other: int) -> Node:
+    """Sizes that an operator is given follow."""
+    known = traits(node.op)
+    if not (known.reshapes or known.sized):
+        return node
+
+    def change(argument: Any) -> Any:
+        if not isinstance(argument, list | tuple):
+            return argument
+        return type(argument)(other if item == size and type(item) is int else item for item in argument)
+
+    return replace(node, args=tuple(map(change, node.args)))
+
+
+def _precision(witness: Case) -> str:
+    floating = [tensor.dtype for tensor in witness.tensors if tensor.is_floating_point()]
+    return str(floating[0]).removeprefix("torch.") if floating else "as it is"
+
+
+def _in_precisions(witness: Case) -> Iterator[tuple[str, Case]]:
+    own = {tensor.dtype for tensor in witness.tensors if tensor.is_floating_point()}
+    if len(own) != 1 or witness.graph.constants:
+        return
+    for dtype in PRECISIONS:
+        if dtype in own:
+            continue
+        tensors = [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in witness.tensors]
+        changed = with_metas(witness.with_tensors(tensors))
+        if changed is not None:
+            yield str(dtype).removeprefix("torch."), changed
+
+
+def _with_values(witness: Case) -> Iterator[tuple[str, Case]]:
+    """The same sizes with numbers of another kind."""
+    kinds: tuple[tuple[str, Callable[[torch.Tensor], torch.Tensor]], ...] = (
+        ("all positive", lambda tensor: tensor.abs()),
+        ("all negative", lambda tensor: -tensor.abs()),
+        ("all whole", lambda tensor: tensor.round()),
+        ("a thousand times larger", lambda tensor: tensor * 1000),
+        ("a thousand times smaller", lambda tensor: tensor / 1000),
+    )
+    for name, change in kinds:
+        tensors = [change(tensor) if _is_signed(tensor) else tensor for tensor in witness.tensors]
+        tensors = [new.to(old.dtype) for old, new in zip(witness.tensors, tensors)]
+        if not all(torch.equal(old, new) for old, new in zip(witness.tensors, tensors)):
+            yield name, witness.with_tensors([tensor.contiguous() for tensor in tensors])
+
+
+def _is_signed(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.element_size() > 1

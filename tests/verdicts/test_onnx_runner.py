@@ -1,0 +1,130 @@
+"""An ONNX file, node by node: as the reference implementation runs it, in float64, and with noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mindgap.program.inputs import Inputs
+from mindgap.verdicts.onnx_runner import ALIKE, OnnxFile
+from mindgap.verdicts.runner import Call, runner_of
+from mindgap.verdicts.surveyor import survey
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+
+def saved(
+    path: Path, nodes: list[Any], inputs: dict[str, Any], outputs: list[str], constants: dict[str, Any] | None = None
+) -> Path:
+    """A model of these nodes; inputs are of float32."""
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
+    made = [helper.make_value_info(name, helper.make_tensor_type_proto(TensorProto.FLOAT, None)) for name in outputs]
+    held = [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "graph", given, made, held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """A convolution, a reduction and a product, with constants of every kind."""
+    chance = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("ReduceMean", ["b", "axes"], ["c"], keepdims=0),
+        helper.make_node("Constant", [], ["half"], value_float=0.1),
+        helper.make_node("Mul", ["c", "half"], ["d"]),
+        helper.make_node("Cast", ["d"], ["e"], to=TensorProto.FLOAT),
+        helper.make_node("Gemm", ["e", "m", "v"], ["f"]),
+        helper.make_node("Softmax", ["f"], ["y"], axis=-1),
+    ]
+    constants = {
+        "w": chance.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "axes": np.array([2, 3]),
+        "m": chance.standard_normal((4, 5)).astype(np.float32),
+        "v": chance.standard_normal(5).astype(np.float32),
+    }
+    return saved(tmp_path / "network.onnx", nodes, {"x": [2, 3, 8, 8]}, ["y"], constants)
+
+
+def given(**tensors: torch.Tensor) -> Inputs:
+    return Inputs.of((), tensors)
+
+
+def test_a_plain_run_is_the_reference_implementations(network: Path) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    found = runner_of(OnnxFile(str(network)), given(x=x), 0).run(Call.make)
+    expected = ReferenceEvaluator(str(network)).run(None, {"x": x.numpy()})[0]
+    assert torch.equal(found["y"], torch.from_numpy(expected))
+
+
+def test_float64_is_float64_throughout(network: Path) -> None:
+    x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    runner = runner_of(OnnxFile(str(network)), given(x=x), 0)
+    plain, wide = runner.run(Call.make)["y"], runner.run(Call.make, wide=True)["y"]
+    assert wide.dtype is torch.float64
+    distance = float((plain.double() - wide).abs().max())
+    assert 0 < distance < 1e-5, "the same function, without the rounding of float32"
+
+
+def test_a_survey_tells_what_rounding_explains(network: Path) -> None:
+    x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    found = survey(OnnxFile(str(network)), given(x=x))
+    output = found.output("y")
+    assert not found.problem and output is not None and not output.distrust
+    assert output.spread is not None and output.reference is not None
+    assert 1e-9 < float(output.spread.max()) < 1e-5
+
+
+def test_noise_leaves_the_file_and_its_inputs_alone(tmp_path: Path) -> None:
+    """Identity hands its argument on: noise on what follows must not reach the constant."""
+    nodes = [
+        helper.make_node("Identity", ["k"], ["a"]),
+        helper.make_node("HardSwish", ["a"], ["b"]),
+        helper.make_node("Add", ["x", "b"], ["y"]),
+    ]
+    path = saved(tmp_path / "m.onnx", nodes, {"x": [3]}, ["y"], {"k": np.ones(3, np.float32)})
+    runner = runner_of(OnnxFile(str(path)), given(x=torch.ones(3)), 0)
+    before = runner.run(Call.make)["y"]
+
+    def spoil(call: Call) -> Any:
+        result = call.make()
+        result.mul_(7.0)
+        return result
+
+    runner.run(spoil)
+    assert torch.equal(runner.run(Call.make)["y"], before)
+
+
+def test_branches_are_run_as_they_are(tmp_path: Path) -> None:
+    def branch(operator: str) -> Any:
+        out = helper.make_tensor_value_info("r", TensorProto.FLOAT, [2])
+        return helper.make_graph([helper.make_node(operator, ["x"], ["r"])], operator, [], [out])
+
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+        helper.make_node("Greater", ["s", "zero"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=branch("Exp"), else_branch=branch("Neg")),
+    ]
+    path = saved(tmp_path / "m.onnx", nodes, {"x": [2]}, ["y"], {"zero": np.float32(0)})
+    for x in (torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])):
+        runner = runner_of(OnnxFile(str(path)), given(x=x), 0)
+        expected = x.double().exp() if x.sum() > 0 else -x.double()
+        assert torch.allclose(runner.run(Call.make, wide=True)["y"], expected, rtol=1e-12)
+
+
+def test_every_operator_that_is_alike_exists_on_both_sides() -> None:
+    from mindgap.program import ops
+
+    known = {schema.name for schema in onnx.defs.get_all_schemas()}
+    assert set(ALIKE) <= known
+    assert all(ops.resolve(name) is not None for name in ALIKE.values())
