@@ -14,10 +14,24 @@ from mindgap.report.page.findings import page_id
 from mindgap.report.page.of_campaign import campaign_content
 from mindgap.report.page.render import page
 
-WIDTH, HIGHEST = 1280, 1500
+WIDTH, HIGHEST = 1280, 1600
+LONGEST = 2600
+"""For the page of a finding: its chart and its graph belong together."""
+
+ENDS = """
+const shown = document.querySelector('section:not([hidden])');
+const whole = e => e.matches('.figure') || (!e.closest('.figure') && !e.querySelector('.figure, li, tr'));
+const parts = [...shown.querySelectorAll(':scope > *, .figure, li, tr')].filter(whole);
+const boxes = parts.map(e => e.getBoundingClientRect()).map(box => [box.top + scrollY, box.bottom + scrollY]);
+const cut = end => boxes.some(([top, bottom]) => top < end && end < bottom);
+const space = end => Math.max(8, Math.min(24, ...boxes.map(([top]) => top - end).filter(gap => gap >= 0)));
+const ends = boxes.filter((_, n) => !parts[n].matches('h1, h2, .with-copy')).map(([, bottom]) => bottom);
+return ends.filter(end => !cut(end)).map(end => end + space(end));
+"""
+"""Where a picture may end without cutting something in two."""
 
 
-def take(driver: Any, file: Path, to: str, target: Path, height: int = 0) -> None:
+def take(driver: Any, file: Path, to: str, target: Path, highest: int = HIGHEST) -> None:
     driver.get("about:blank")
     driver.get(file.as_uri() + to)
     for _ in range(600):
@@ -26,9 +40,8 @@ def take(driver: Any, file: Path, to: str, target: Path, height: int = 0) -> Non
             break
         time.sleep(0.1)
     time.sleep(1)  # charts settle
-    whole = driver.execute_script("return document.documentElement.scrollHeight")
     width = driver.execute_script("return innerWidth")
-    resize(driver, width, height or min(HIGHEST, whole))
+    resize(driver, width, int(max(end for end in driver.execute_script(ENDS) if end <= highest)))
     driver.save_screenshot(str(target))
     resize(driver, width, 900)
 
@@ -42,10 +55,10 @@ if __name__ == "__main__":
         file = Path(place) / "report.html"
         file.write_text(page(campaign_content(campaign)), encoding="utf-8")
         with browser(WIDTH) as driver:
-            take(driver, file, "", folder / "report.png", 1000)
-            take(driver, file, f"#/finding/{shown}", folder / "report-finding.png")
-            take(driver, file, "#/consistency", folder / "report-consistency.png", 900)
+            take(driver, file, "", folder / "report.png")
+            take(driver, file, f"#/finding/{shown}", folder / "report-finding.png", LONGEST)
+            take(driver, file, "#/consistency", folder / "report-consistency.png", 1000)
         with browser(WIDTH, dark=True) as driver:
-            take(driver, file, "", folder / "report-dark.png", 1000)
+            take(driver, file, "", folder / "report-dark.png")
         with browser(390) as driver:
             take(driver, file, "", folder / "report-phone.png")

@@ -74,6 +74,14 @@ def test_known_findings_are_apart_and_the_gravest_new_one_is_named_first() -> No
     assert looks[0].startswith("F-01  inductor: aten.") and looks[1].startswith("F-03  openvino: crash at compile")
 
 
+def test_what_was_not_traced_comes_after_what_names_its_operator() -> None:
+    given = campaign()
+    first = given.findings[0]
+    vague = replace(first, id="F-09", operator="", explanation=None)
+    looks = first_looks(replace(given, findings=(vague, *given.findings)))
+    assert [look[:4] for look in looks[:2]] == [first.id, "F-09"]
+
+
 def test_what_was_not_decided_is_said() -> None:
     lines = undecided(campaign())
     assert any("tie-order 8" in line for line in lines)

@@ -52,16 +52,24 @@ def test_what_a_change_is(old: Result, new: Result, what: str | None) -> None:
 
 
 def test_what_only_one_of_them_ran_is_neither_fixed_nor_new() -> None:
-    old, new = results(line("diverges", subject="a")), results(line("diverges", subject="b"))
+    both = line("agrees", subject="c")
+    old, new = results(line("diverges", subject="a"), both), results(line("diverges", subject="b"), both)
     found = compare(old, new)
     assert [change.what for change in found.changes] == ["not run", "not run"]
     assert "Nothing new is wrong: 2 were not run in one of them" in found.sentence
 
 
 def test_versions_that_changed_are_named() -> None:
-    found = compare(results(torch="2.12", onnx="1"), results(torch="2.13", onnx="1"))
+    found = compare(results(line("agrees"), torch="2.12", onnx="1"), results(line("agrees"), torch="2.13", onnx="1"))
     assert dict(found.changed_versions) == {"torch": ("2.12", "2.13")}
     assert found.sentence.startswith("Nothing changed")
+
+
+@pytest.mark.parametrize("other", [(), (line("agrees", subject="b"),), (line("agrees", platform="q"),)])
+def test_what_has_nothing_in_common_does_not_pass(other: tuple[Result, ...]) -> None:
+    """The file of another model as a baseline, or a campaign of another seed."""
+    with pytest.raises(UsageError, match="nothing in common"):
+        compare(results(line("diverges", subject="a")), results(*other))
 
 
 def test_a_campaign_is_not_compared_with_a_check() -> None:
@@ -71,7 +79,7 @@ def test_a_campaign_is_not_compared_with_a_check() -> None:
 
 WORDS = st.sampled_from(sorted(BAD | QUIET | {"hazard", "unjudged", "not exercised"}))
 LINES = st.dictionaries(st.sampled_from("abcdef"), st.builds(line, WORDS, st.sampled_from(["", "value"]))).map(
-    lambda found: results(*(replace(item, subject=name) for name, item in found.items()))
+    lambda found: results(line("agrees"), *(replace(item, subject=name) for name, item in found.items()))
 )
 
 

@@ -67,8 +67,20 @@ def test_names_of_models_are_text() -> None:
 def test_a_large_program_is_drawn_by_module() -> None:
     program = max(map(smoke, NAMES), key=lambda item: len(item.nodes))
     text = by_module(program, alone=True)
-    held = [int(found) for found in re.findall(r">(\d+) operators<", text)]
+    held = [int(found) for found in re.findall(r">(\d+) operators?<", text)]
     assert sum(held) == len(program.nodes) and 1 < len(boxes(text)) <= WHOLE
+
+
+def test_a_module_that_is_used_again_is_no_dead_end() -> None:
+    """Attention calls its projections between its own operators: each time it goes on in a box of its own."""
+    program = smoke("audio-audio-spectrogram-transformer")
+    text = by_module(program)
+    names = re.findall(r'g-name"[^>]*>([^<]+)<', text)
+    assert len(set(names)) < len(names) == len(boxes(text)) <= WHOLE
+    assert text.count('class="g-edge') >= len(names) - 2, "all but the first and the last are on the way"
+    across = [float(x) for x in re.findall(r"[ MC](-?\d+),-?\d+", text)]
+    (width,) = re.findall(r'viewBox="0 0 (\d+) ', text)
+    assert min(across) >= 0 and max(across) <= int(width), "no edge leaves the picture"
 
 
 def test_the_text_shows_shapes_modules_and_what_was_left_out() -> None:

@@ -107,6 +107,7 @@ def test_no_control_character_reaches_a_terminal(text: str) -> None:
     shown = plain_text(text)
     assert len(shown) == len(text)
     assert all(c == "\n" or c.isprintable() or c.isspace() for c in shown)
+    assert not {"\u202e", "\u2066"} & set(plain_text(text + "\u202e\u2066")), "nothing turns text around"
     assert "\x1b" not in shown and "\x07" not in shown
 
 

@@ -30,8 +30,10 @@ JUDGED: Final = (
 
 def headline(campaign: Campaign) -> str:
     names = ", ".join(dict.fromkeys(i.name for i in (*campaign.platforms, *campaign.fragment_platforms)))
+    if campaign.plan.unmodified:
+        return f"{many(campaign.variants, campaign.whole)} on {names}"
     kinds = [(campaign.variants, "variant"), (campaign.fragments, "fragment")]
-    made = " and ".join(many(count, word) for count, word in kinds if count or word == "variant")
+    made = " and ".join(many(count, word) for count, word in kinds if count) or many(0, "variant")
     return f"{made} of {many(campaign.bases, 'real model')} on {names}"
 
 
@@ -218,23 +220,24 @@ def undecided(campaign: Campaign) -> list[str]:
     for name in campaign.plan.platforms if campaign.variants else ():
         if name not in ran:
             sample = f": its sample is {campaign.plan.shares[name]:.0%}" if name in campaign.plan.shares else ""
-            lines.append(f"{name} ran no whole variant{sample}")
+            lines.append(f"{name} ran no {campaign.whole}{sample}")
     vanished = sum(campaign.crowd_only.values())
     if vanished:
         lines.append(f"{many(vanished, 'difference')} seen only in a crowd or by a shortcut: gone when run as users do")
     for name in campaign.changed_versions:
         versions = " and ".join(item.version for item in campaign.platforms if item.name == name)
         lines.append(f"{name} ran in versions {versions}, which are counted separately")
-    nameless = sum(f.category == "divergence" and not f.operator and f.explanation is None for f in campaign.new)
+    nameless = sum(f.is_vague for f in campaign.new)
     if nameless:
         lines.append(f"{many(nameless, 'divergence')} not traced to an operator yet; mindgap explain --all traces them")
     return lines
 
 
 def first_looks(campaign: Campaign) -> list[str]:
-    """The findings to open first, in words."""
+    """The findings to open first, in words; those whose cause is not narrowed down come later."""
     divergences, failures, _ = split(campaign)
-    return [f"{finding.id}  {_story(finding)}" for finding in (divergences + failures)[:3]]
+    ranked = [*sorted(divergences, key=lambda finding: finding.is_vague), *failures]
+    return [f"{finding.id}  {_story(finding)}" for finding in ranked[:3]]
 
 
 def _story(finding: Finding) -> str:

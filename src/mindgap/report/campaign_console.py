@@ -32,6 +32,20 @@ class HuntProgress(Moving):
         return self._text
 
 
+class StudyProgress(HuntProgress):
+    """A study in one line: the phase that has its turn, and how far that is."""
+
+    def of_phase(self, phase: str, now: Snapshot) -> None:
+        self._noun = "models" if phase == "models" else "invocations" if phase == "operators" else "programs"
+        self._prefix = f"{phase}: "
+        self(now)
+
+    _prefix = ""
+
+    def line(self) -> str:
+        return self._prefix + super().line()
+
+
 def show_campaign(campaign: Campaign, reason: str) -> None:
     """What did not run, what diverges, which platform is wrong, and what to look at first."""
     show_line(words.headline(campaign))

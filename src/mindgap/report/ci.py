@@ -16,7 +16,7 @@ from mindgap.report.documents import NOT_EXERCISED, OperatorsDocument
 from mindgap.report.markdown import cell, markdown_table
 from mindgap.report.results import BAD, Result, operator_result
 from mindgap.report.summary import many, multiple
-from mindgap.report.terminal import plain_text
+from mindgap.report.terminal import plain_text, shortened
 
 MOST_ROWS: Final = 50
 """Rows of a summary: a comment on a pull request holds 65,536 characters."""
@@ -130,7 +130,13 @@ def results_markdown(title: str, sentence: str, results: Sequence[Result]) -> st
 def _row(line: Result) -> list[str]:
     kind = f" ({line.kind})" if line.kind else ""
     known = f", known: {line.known}" if line.known else ""
-    return [line.subject, line.platform, f"{line.word}{kind}{known}", multiple(line.error), line.said[:300]]
+    return [
+        shortened(line.subject),
+        line.platform,
+        f"{line.word}{kind}{known}",
+        multiple(line.error),
+        shortened(line.said),
+    ]
 
 
 def campaign_summary(campaign: Campaign, conclusion: str) -> str:
@@ -140,7 +146,8 @@ def campaign_summary(campaign: Campaign, conclusion: str) -> str:
     found = [*divergences, *failures]
     if found:
         rows = [
-            [f.id or "new", wrong(f), operator_of(f) or f.kind, str(f.bases), _said(f)[:300]] for f in found[:MOST_ROWS]
+            [f.id or "new", wrong(f), operator_of(f) or f.kind, str(f.bases), shortened(_said(f))]
+            for f in found[:MOST_ROWS]
         ]
         lines += [*markdown_table(["id", "wrong", "operator", "models", "why"], rows), ""]
         lines += [f"and {many(len(found) - MOST_ROWS, 'more finding')}.", ""] if len(found) > MOST_ROWS else []
@@ -165,7 +172,10 @@ def comparison_markdown(comparison: Comparison) -> str:
     loud = [change for change in comparison.changes if change.what in (APPEARED, CHANGED)]
     if loud:
         titles = ["change", "subject", "platform", "before", "now", "why"]
-        rows = [[c.what, c.subject, c.platform, _told(c.old), _told(c.new), c.said[:300]] for c in loud[:MOST_ROWS]]
+        rows = [
+            [c.what, shortened(c.subject), c.platform, _told(c.old), _told(c.new), shortened(c.said)]
+            for c in loud[:MOST_ROWS]
+        ]
         lines += markdown_table(titles, rows)
         lines += ["", f"and {len(loud) - MOST_ROWS} more."] if len(loud) > MOST_ROWS else []
     return "\n".join([*lines, ""])

@@ -81,6 +81,13 @@ def compare(old: Results, new: Results) -> Comparison:
             hint="compare two campaigns, two checks or two operator sweeps",
         )
     before, after = _by_place(old.lines), _by_place(new.lines)
+    if not before.keys() & after.keys():  # otherwise a wrong file would pass for an upgrade without a problem
+        raise UsageError(
+            f"{old.name} and {new.name} have nothing in common",
+            cause=f"{many(len(before), 'result')} in the first and {many(len(after), 'result')} in the second, "
+            "none of the same model or program on the same platform",
+            hint="compare the same models, campaigns of the same seed and corpus, sweeps of the same operators",
+        )
     changes, same = [], 0
     for place in dict.fromkeys((*after, *before)):
         what = _what(before.get(place), after.get(place))

@@ -38,9 +38,11 @@ from mindgap.report.summary import (
     closing_line,
     eager_failure,
     export_line,
+    invariance_lines,
     left_out_lines,
     remarks,
     standing,
+    tolerance_lines,
     why_not,
 )
 from mindgap.report.terminal import make_console, plain_text
@@ -166,6 +168,8 @@ def _print_check(console: Console, result: CheckResult) -> None:
     for names, said, conclusion in remarks(result):
         line = Text.assemble((f"  {plain_text(names)}: ", STYLES[conclusion]), plain_text(said))
         console.print(line, soft_wrap=not console.is_terminal and not console.record)
+    for told in (*tolerance_lines(result), *invariance_lines(result)):
+        console.print(Text(f"  {plain_text(told)}"), soft_wrap=not console.is_terminal and not console.record)
     for left_out in left_out_lines(result):
         console.print(Text(f"  {plain_text(left_out)}", style="dim"))
     console.print(Text(closing_line(result), style="bold"))

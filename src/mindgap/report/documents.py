@@ -1,4 +1,4 @@
-"""JSON documents of checks and operator sweeps, read back: they may be somebody else's."""
+"""JSON documents of checks, operator sweeps and audits, read back: they may be somebody else's."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from mindgap.errors import CorruptFile, UsageError
 from mindgap.operators.document import SCHEMA as OPERATORS_SCHEMA
 from mindgap.operators.observed import Grade
 from mindgap.reading.files import read_file, refusing
+from mindgap.records.audit import AuditResult, Difference, Excused, Found, Gate
+from mindgap.report.audit import AUDIT_SCHEMA
 from mindgap.report.summary import CHECK_SCHEMA
 
 NOT_EXERCISED: Final = Grade.NOT_EXERCISED.value
@@ -163,7 +165,40 @@ class _Sweep:
     observed: _Observed | None = None
 
 
-Document = CheckDocument | OperatorsDocument
+@dataclass(frozen=True, slots=True)
+class AuditDocument:
+    """An audit of one model."""
+
+    created: str
+    result: AuditResult
+
+
+@dataclass(frozen=True, slots=True)
+class _Audit:
+    """What is read of the JSON of `mindgap audit`."""
+
+    created: str
+    versions: Mapping[str, str]
+    model: str
+    seed: int
+    nodes: int
+    gates: tuple[Gate, ...]
+    parameters: int = 0
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    candidates: int = 0
+    stimuli: Mapping[str, int] = field(default_factory=dict)
+    refused: int = 0
+    excused: tuple[Excused, ...] = ()
+    not_looked_at: tuple[str, ...] = ()
+    difference: Difference | None = None
+    seconds: float = 0.0
+
+
+Document = CheckDocument | OperatorsDocument | AuditDocument
+
+_NUMBERS: Final = frozenset({"rest", "forced", "before", "after", "over_inputs", "over_noise", "gate", "eager", "value",
+                             "far"})  # fmt: skip
+"""Fields of an audit that hold numbers, also such that JSON has no word for."""
 
 
 def read_document(path: Path) -> Document:
@@ -176,8 +211,10 @@ def read_document(path: Path) -> Document:
             return as_document(found)
         if schema == OPERATORS_SCHEMA:
             return as_operators(found)
+        if schema == AUDIT_SCHEMA:
+            return as_audit(found)
         raise CorruptFile(
-            f"{path.name} is neither a check nor an operator sweep",
+            f"{path.name} is neither a check, an operator sweep nor an audit",
             where=str(path),
             cause=f"its schema is {str(schema)[:60]!r}",
             hint="mindgap check MODEL --json FILE writes one",
@@ -218,6 +255,25 @@ def as_operators(found: Mapping[str, Any]) -> OperatorsDocument:
                 seen_as = (told, cell.grade.value, cell.message, cell.invocations)
                 cells.append(OperatorCell(operator, dtype, platform, *seen_as))
     return OperatorsDocument(sweep.made, sweep.versions, platforms, tuple(cells))
+
+
+def as_audit(found: Mapping[str, Any]) -> AuditDocument:
+    """What `audit_document` made."""
+    read = msgspec.convert(_with_numbers(found), _Audit)
+    inside = Found(read.gates, read.excused, read.nodes, read.candidates, read.stimuli, read.refused,
+                   read.not_looked_at)  # fmt: skip
+    result = AuditResult(read.model, read.seed, inside, read.parameters, read.inputs, read.difference, read.versions,
+                         read.seconds)  # fmt: skip
+    return AuditDocument(read.created, result)
+
+
+def _with_numbers(value: Any, numeric: bool = False) -> Any:
+    """The same with infinity and NaN as numbers again, where numbers belong."""
+    if isinstance(value, Mapping):
+        return {key: _with_numbers(item, key in _NUMBERS) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(item, numeric) for item in value]
+    return float(value) if numeric and value in ("inf", "-inf", "nan") else value
 
 
 def read_checks(path: Path) -> list[CheckDocument]:

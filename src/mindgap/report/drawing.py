@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 from mindgap.program.graph import Node, Program, references
 from mindgap.report.explain import short
 from mindgap.report.listing import meta_text
+from mindgap.report.summary import many
 from mindgap.report.terminal import plain_text
 
 WHOLE: Final = 40
@@ -26,7 +27,8 @@ STYLE: Final = (
     ".g-name{font-weight:700}.g-small{fill:#5a6675}.g-remark{fill:#c2410c}.g-edge{fill:none;stroke:#8a94a3}"
     ".g-more{stroke-dasharray:3 3}.g-tip{fill:#8a94a3}"
     "@media (prefers-color-scheme:dark){.g-box{fill:#1b2027;stroke:#7d8896}.g-input .g-box{fill:#262d36}"
-    ".g-text{fill:#e6e9ee}.g-small{fill:#a9b3bf}.g-culprit .g-box{stroke:#ff8a5c}.g-remark{fill:#ff8a5c}}"
+    ".g-text{fill:#e6e9ee}.g-small{fill:#a9b3bf}.g-culprit .g-box{stroke:#ff8a5c}.g-remark{fill:#ff8a5c}"
+    ".g-added .g-box{stroke:#7fb0f5}}"
 )
 """For a picture on its own; the page has the same in its own sheet."""
 
@@ -78,8 +80,12 @@ def draw(
     remarks: Mapping[int, str] | None = None,
     added: Collection[int] = (),
     alone: bool = False,
+    total: int | None = None,
 ) -> str:
-    """The picture of these nodes and the inputs they read; dashed ends lead out of it. `alone` gives it its colours."""
+    """The picture of these nodes and the inputs they read; dashed ends lead out of it. `alone` gives it its colours.
+
+    `total` counts the operators of a program that is here only in part.
+    """
     nodes = [node for node in program.nodes if node.id in chosen]
     boxes = {box.id: box for box in _boxes(program, nodes, culprits, remarks or {}, added)}
     edges = [(r, node.id) for node in nodes for r in dict.fromkeys(references(node)) if r in boxes]
@@ -90,10 +96,12 @@ def draw(
     parts = [_edge(boxes[a], boxes[b], routes[a, b]) for a, b in edges]
     parts += [_stub(boxes[i], out=True) for i in sorted(leading)] + [_stub(boxes[i], out=False) for i in sorted(open_)]
     parts += [_box(box) for box in boxes.values()]
-    return _svg(boxes.values(), parts, f"{program.name}: {len(nodes)} of {len(program.nodes)} operators", alone)
+    every = [*boxes.values(), *(box for route in routes.values() for box in route)]
+    return _svg(every, parts, f"{program.name}: {len(nodes)} of {total or len(program.nodes)} operators", alone)
 
 
 def _svg(boxes: Collection[Box], parts: Sequence[str], title: str, alone: bool) -> str:
+    """`boxes` are all, also the empty ones that edges go through."""
     width = max((box.x + box.width for box in boxes), default=0) + PAD
     height = max((box.y + box.height for box in boxes), default=0) + GAP_Y
     style = f"<style>{STYLE}</style>" if alone else ""
@@ -105,34 +113,41 @@ def _svg(boxes: Collection[Box], parts: Sequence[str], title: str, alone: bool) 
 
 
 def by_module(program: Program, alone: bool = False) -> str:
-    """A large program with a box per module: as deep in the tree of modules as there is room for."""
-    names = {node.id: node.where for node in program.nodes}
-    depth, deepest = 1, max((len(name.split(".")) for name in names.values()), default=1)
-    while depth < deepest and len({_prefix(name, depth + 1) for name in names.values()}) <= WHOLE:
+    """A large program with a box per module: as deep in the tree of modules as there is room for.
+
+    A module that is used again has another box, where there is room; otherwise it stands where it came first.
+    """
+    depth, deepest = 1, max((len(node.where.split(".")) for node in program.nodes), default=1)
+    while depth < deepest and len(_runs(program, depth + 1)) <= WHOLE:
         depth += 1
-    owner = {node.id: _prefix(node.where, depth) for node in program.nodes}
-    number = {name: n for n, name in enumerate(dict.fromkeys(owner.values()))}
-    boxes, edges = (
-        {},
-        dict.fromkeys(
-            (number[owner[r]], number[owner[node.id]])
-            for node in program.nodes
-            for r in references(node)
-            if r in owner and number[owner[r]] < number[owner[node.id]]
-        ),
-    )  # a module that is used again stands where it came first
-    for name, n in number.items():
-        held = [node for node in program.nodes if owner[node.id] == name]
-        lines = [(_cut(name or "(top level)", end=True), "g-name"), (f"{len(held)} operators", "g-small"),
-                 (_cut(meta_text(held[-1].meta)), "g-small")]  # fmt: skip
+    modules = _runs(program, depth)
+    if len(modules) > WHOLE:
+        merged: dict[str, list[Node]] = {}
+        for name, nodes in modules:
+            merged.setdefault(name, []).extend(nodes)
+        modules = list(merged.items())
+    owner = {node.id: n for n, (_, nodes) in enumerate(modules) for node in nodes}
+    edges = dict.fromkeys(
+        (owner[r], owner[node.id])
+        for node in program.nodes
+        for r in references(node)
+        if r in owner and owner[r] < owner[node.id]
+    )
+    boxes = {}
+    for n, (name, nodes) in enumerate(modules):
+        lines = [(_cut(name or "(top level)", end=True), "g-name"), (many(len(nodes), "operator"), "g-small"),
+                 (_cut(meta_text(nodes[-1].meta)), "g-small")]  # fmt: skip
         boxes[n] = Box(n, lines, "g-node")
     routes = _place(boxes, list(edges))
     parts = [_edge(boxes[a], boxes[b], routes[a, b]) for a, b in edges] + [_box(box) for box in boxes.values()]
-    return _svg(boxes.values(), parts, f"{program.name}: {len(program.nodes)} operators by module", alone)
+    every = [*boxes.values(), *(box for route in routes.values() for box in route)]
+    return _svg(every, parts, f"{program.name}: {len(program.nodes)} operators by module", alone)
 
 
-def _prefix(name: str, depth: int) -> str:
-    return ".".join(name.split(".")[:depth])
+def _runs(program: Program, depth: int) -> list[tuple[str, list[Node]]]:
+    """Operators of one module that follow each other."""
+    grouped = groupby(program.nodes, key=lambda node: ".".join(node.where.split(".")[:depth]))
+    return [(name, list(nodes)) for name, nodes in grouped]
 
 
 def _boxes(

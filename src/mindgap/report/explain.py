@@ -45,7 +45,9 @@ def explanation_facts(found: Explanation, folder: str = "") -> list[tuple[str, l
         ("source", source_lines(found)),
         ("layer", [found.layer.sentence] if found.layer else []),
         ("cause", [(f"{cause.kind.value}: {why}" if why else cause.kind.value) + unsure]),
+        ("when", list(cause.conditions)),
         ("vanishes", [f"when {what}" for what in cause.vanishes]),
+        ("cure", list(found.layer.cures) if found.layer else []),
         ("witness", [f"{many(len(proof.operators), 'operator')}, {many(proof.elements, 'element')}; {seen}{done}"]),
         ("repro", [f"{f'{folder}/' if folder else ''}{script.path}  ({again})"]),
     ]

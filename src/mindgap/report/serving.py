@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 import time
@@ -12,7 +13,8 @@ from typing import Any, Final
 from mindgap.errors import MindgapError, UsageError
 
 FRESH_S: Final = 5.0
-"""A page is made again after this time at the earliest, however many ask."""
+"""A page is made again after this time at the earliest, however many ask; one that takes longer, after as long as that,
+so that a large campaign is not held up by those who follow it."""
 
 
 class Kept:
@@ -20,16 +22,18 @@ class Kept:
 
     def __init__(self, make: Callable[[], str]) -> None:
         self._make, self._lock = make, threading.Lock()
-        self._page, self._stamp, self._made = b"", "", float("-inf")
+        self._page, self._stamp, self._due = b"", "", float("-inf")
 
     def get(self) -> tuple[bytes, str]:
         """The page and what tells it from another one."""
         with self._lock:
-            if time.monotonic() - self._made > FRESH_S:
+            start = time.monotonic()
+            if start > self._due:
                 made = self._make()
                 self._stamp = hashlib.sha256(made.encode()).hexdigest()
                 self._page = made.replace(' data-live="1"', f' data-live="{self._stamp}"', 1).encode()
-                self._made = time.monotonic()
+                end = time.monotonic()
+                self._due = end + max(FRESH_S, end - start)
             return self._page, self._stamp
 
 
@@ -38,6 +42,10 @@ def serve(make: Callable[[], str], host: str, port: int) -> ThreadingHTTPServer:
     kept = Kept(make)
 
     class Handler(BaseHTTPRequestHandler):
+        def handle(self) -> None:
+            with contextlib.suppress(ConnectionError):  # a reader who went away misses nothing
+                super().handle()
+
         def do_GET(self) -> None:
             asked = self.headers.get("Host", "")
             if not _is_for_us(asked, host):

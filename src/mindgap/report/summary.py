@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from mindgap.records.check import CheckResult, PlatformResult
+from mindgap.records.check import DEFECTS, CheckResult, Invariance, PlatformResult
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
 from mindgap.records.verdict import Blame, Conclusion, Verdict, WrongElement
@@ -90,11 +90,21 @@ def closing_line(result: CheckResult) -> str:
     ]
     if not result.eager.ok:
         parts.insert(
-            0, "Eager could not run the model." if _reached(result.eager) else "The model did not reach eager."
+            0,
+            f"{result.baseline.capitalize()} could not run the model."
+            if _reached(result.eager)
+            else "The model did not reach eager.",
         )
     elif not counts[Conclusion.DIVERGES]:
         parts.insert(bool(counts[Conclusion.FAILED]), "Nothing diverges.")
-    return " ".join([*parts, *_emulated_part(result)])
+    return " ".join([*parts, *_invariance_part(result), *_emulated_part(result)])
+
+
+def _invariance_part(result: CheckResult) -> list[str]:
+    """Platforms that contradict themselves, which the verdicts on one batch do not show."""
+    wrong = [name for name, items in result.invariance.items() if any(i.verdict.conclusion in DEFECTS for i in items)]
+    said = "contradicts itself" if len(wrong) == 1 else "contradict themselves"
+    return [f"{many(len(wrong), 'platform')} {said} in another batch."] if wrong else []
 
 
 def _emulated_part(result: CheckResult) -> list[str]:
@@ -121,7 +131,7 @@ def eager_failure(result: CheckResult) -> str:
     at = f" at {eager.where}" if eager.where else ""
     said = f"{eager.exception}: {eager.message}" if eager.exception not in eager.message else eager.message
     did = {Status.CRASH: "crashed in", Status.TIMEOUT: "did not finish", Status.OOM: "ran out of memory in"}
-    return f"eager {did.get(eager.status, 'could not run')} your model{at}: {said}"
+    return f"{result.baseline} {did.get(eager.status, 'could not run')} your model{at}: {said}"
 
 
 def _reached(outcome: Outcome) -> bool:
@@ -169,7 +179,8 @@ def check_facts(result: CheckResult) -> str:
     """What was checked, in half a line."""
     nodes = f"{result.nodes} nodes  " if result.nodes is not None else ""
     facts = f"{nodes}{count(result.parameters)} parameters  {result.dtype}  seed {result.seed}"
-    return f"{facts}   reference: {result.reference}"
+    baseline = f"   baseline: {result.baseline}" if result.baseline != "eager" else ""
+    return f"{facts}{baseline}   reference: {result.reference}"
 
 
 def remarks(result: CheckResult) -> list[tuple[str, str, Conclusion]]:
@@ -220,16 +231,64 @@ def count(number: int) -> str:
 
 
 def _run_document(result: CheckResult) -> dict[str, Any]:
-    facts = ("model", "dtype", "seed", "nodes", "parameters", "reference", "program_exact", "export_failure", "differs")
+    facts = ("model", "dtype", "seed", "nodes", "parameters", "baseline", "reference")
+    told = ("program_exact", "export_failure", "differs")
     return {
-        **{name: getattr(result, name) for name in facts},
+        **{name: getattr(result, name) for name in (*facts, *told)},
         "inputs": dict(result.inputs),
         "eager": _outcome_document(result.eager),
         "platforms": {name: _platform_document(item) for name, item in result.platforms.items()},
         "left_out": dict(result.left_out),
+        "tolerances": [{**asdict(item), "line": item.line} for item in result.tolerances],
+        "invariance": {name: [_invariance(item) for item in found] for name, found in result.invariance.items()},
         "summary": closing_line(result),
         "seconds": round(result.seconds, 3),
     }
+
+
+def _invariance(item: Invariance) -> dict[str, Any]:
+    verdict = item.verdict
+    return {
+        "relation": item.relation,
+        "verdict": verdict.conclusion.value,
+        "error_over_bound": finite(verdict.error_over_bound),
+        "sentence": verdict.sentence,
+    }
+
+
+def tolerance_lines(result: CheckResult) -> list[str]:
+    """What a test of each output should allow; the same is said once."""
+    lines = []
+    for item in result.tolerances:
+        if item.reason:
+            lines.append(f"tolerance for {item.output} ({item.dtype}): none, {item.reason}")
+            continue
+        lines.append(f"tolerance for {item.output} ({item.dtype}, {item.safety:g} noise floors): {item.line}")
+    missed = sorted({name for item in result.tolerances for name in item.catches} - _caught(result))
+    if missed:
+        lines.append(f"such a test would not have caught: {', '.join(missed)}")
+    return lines
+
+
+def _caught(result: CheckResult) -> set[str]:
+    return {name for item in result.tolerances for name, caught in item.catches.items() if caught}
+
+
+def invariance_lines(result: CheckResult) -> list[str]:
+    """What each platform does with the same sample in other company."""
+    lines = []
+    for name, found in result.invariance.items():
+        told = "; ".join(f"{item.relation} {_of_relation(item.verdict)}" for item in found)
+        lines.append(f"invariance on {name}: {told or 'it did not run'}")
+    return lines
+
+
+def _of_relation(verdict: Verdict) -> str:
+    if verdict.conclusion is Conclusion.AGREES:
+        return "same bits"
+    if verdict.conclusion is Conclusion.ROUNDING:
+        return f"rounding ({multiple(verdict.error_over_bound) or 'last bits'})"
+    return f"{verdict.conclusion.value}: {verdict.sentence}"
 
 
 def _outcome_document(outcome: Outcome) -> dict[str, Any]:

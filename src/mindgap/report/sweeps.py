@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from mindgap.campaign.directory import FILE
 from mindgap.campaign.plan import BASELINE
@@ -24,11 +25,16 @@ def is_sweep(path: Path) -> bool:
         return plan_of(data, path).sweep is not None
 
 
+def operators_document(path: Path) -> dict[str, Any]:
+    """What the platforms of a sweep declare, and what was observed there."""
+    with open_ledger(path) as data:
+        platforms = [name for name in plan_of(data, path).platforms if name != BASELINE]
+    return document(with_observed(declared_answer(platforms, models_of()), path))
+
+
 def operators_of(path: Path) -> OperatorsDocument | None:
     """The sweep in a directory or a file; None where something else lies there."""
     if is_campaign(path) and is_sweep(path):
-        with open_ledger(path) as data:
-            platforms = [name for name in plan_of(data, path).platforms if name != BASELINE]
-        return as_operators(document(with_observed(declared_answer(platforms, models_of()), path)))
+        return as_operators(operators_document(path))
     found = read_document(path) if path.is_file() else None
     return found if isinstance(found, OperatorsDocument) else None

@@ -22,8 +22,15 @@ def make_console(stderr: bool = False) -> Console:
 
 
 def plain_text(text: str) -> str:
-    """Text from a model or a runtime without control characters, so that a terminal shows it as it is."""
-    return "".join(c if c == "\n" or unicodedata.category(c)[0] != "C" else "�" for c in text)
+    """Text from a model or a runtime without control characters: nothing moves a cursor or turns the text around."""
+    if text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "�" for c in text)
+
+
+def shortened(text: str, most: int = 300) -> str:
+    """Text that may be as long as a model wants."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def show_error(error: MindgapError) -> None:

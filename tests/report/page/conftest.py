@@ -14,8 +14,8 @@ from mindgap.bench.made_campaign import write_campaign
 from mindgap.report.page.of_campaign import campaign_content
 from mindgap.report.page.render import page
 
-HOSTILE = "<script>document.title='hacked'</script><b onclick=x>"
-SAID = "<img src=x onerror=\"document.title='hacked'\"> </script><!-- "
+HOSTILE = "<script>document.title='hacked'</script><b onclick=x> \"\u202etxt.exe " + "y" * 600
+SAID = "<img src=x onerror=\"document.title='hacked'\"> </script><!-- \u202e\x1b[31m" + "z" * 300 + " "
 
 
 @pytest.fixture(scope="session")

@@ -169,8 +169,21 @@ def test_a_hostile_model_stays_text(reader: Reader) -> None:
         reader.go(f"#/{section}")
         assert "hacked" not in reader.driver.title
         assert reader.js("return document.querySelectorAll('main img, main b[onclick], main script').length") == 0
-    reader.go("#/consistency")
-    assert HOSTILE in reader.texts("#s-consistency tbody th")
+        assert not reader.js(r"return /[\u202e\x1b]/.test(document.body.innerText)"), "nothing turns text around"
+    reader.go("#/consistency?kind=variant")
+    (shown,) = (name for name in reader.texts("#s-consistency tbody th") if name.startswith(HOSTILE[:50]))
+    assert len(shown) == 160 and shown.endswith("y…"), "a name may be as long as it wants"
+    row = "[...document.querySelectorAll('#s-consistency tbody tr')].find(e => e.textContent.startsWith('<script>'))"
+    reader.js(f"{row}.querySelector('td a').click()")
+    reader.until(lambda: reader.texts("#s-runs tbody tr"), "its cells lead to its rows all the same")
+    assert all(name.startswith(HOSTILE[:50]) for name in reader.texts("#s-runs tbody td:nth-child(2)"))
+
+
+def test_a_list_fits_the_width_of_a_screen(reader: Reader) -> None:
+    reader.go("#/findings")
+    assert (
+        reader.js("const e = document.querySelector('#s-findings .scroll'); return e.scrollWidth - e.clientWidth") <= 0
+    )
 
 
 def test_the_policy_stops_what_would_be_injected(reader: Reader) -> None:
@@ -193,6 +206,9 @@ def test_keys(reader: Reader) -> None:
     )
     reader.keys("\n")
     reader.until(lambda: reader.address().startswith("#/finding/F-"), "Enter opens the finding")
+    reader.go("")
+    reader.keys("j")
+    assert reader.js("return document.activeElement.matches('ol.first a')"), "what to fix first has keys, too"
     reader.go("#/findings")
     reader.keys("/")
     assert reader.js("return document.activeElement.id") == "filter-findings"
@@ -216,6 +232,8 @@ def test_a_phone_scrolls_in_one_direction_only(reader: Reader) -> None:
     for section in ("overview", "consistency", "findings", "runs", "finding/F-01", "method"):
         reader.go(f"#/{section}")
         wide = reader.js("return document.documentElement.scrollWidth")
+        high = reader.js("return document.documentElement.scrollHeight")
+        assert high < 20_000, f"{section} is {high} high"
         assert wide <= 390, f"{section} is {wide} wide"
 
 

@@ -61,6 +61,9 @@ def test_every_platform_is_answered_in_a_row_that_leads_to_what_it_counts() -> N
         ("hazard", "#/runs?q=p%3Ainductor%20v%3Ahazard"),
     ]  # fmt: skip
     assert answers_of(replace(campaign(), platforms=())) is None
+    wider = replace(campaign().plan, platforms=(*campaign().plan.platforms, "tvm"))
+    idle = answers_of(replace(campaign(), plan=wider))
+    assert idle is not None and idle.rows[-1] == ["tvm", "· nothing ran", "", ""], "nobody is left out"
 
 
 def test_a_column_that_is_missing_or_partial_says_so() -> None:

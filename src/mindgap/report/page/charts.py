@@ -28,6 +28,7 @@ TONES: Final = {
     "timeout": "shaky", "oom": "warn", "did not run": "none",
     "agrees bitwise": "good", "wrong": "bad", "accepts invalid input": "shaky", "rejects valid input": "shared",
     "hang": "grave", "out of memory": "grave", "compile error": "shaky", "not convertible": "none",
+    "hidden branch": "bad", "suspicious": "warn", "none found": "good", "only in the copy": "warn",
 }  # fmt: skip
 """The colour of every word."""
 ROW, WIDTH, LABELLED = 30, 560, 0.045
@@ -141,8 +142,8 @@ def trace_spec() -> dict[str, Any]:
     rules = limits.mark_rule(strokeDash=[4, 4], color="var(--bad)").encode(y=level)
     names = (
         limits.transform_filter("datum.y > 1")
-        .mark_text(align="right", baseline="bottom", dy=-3, fontSize=11, color="var(--t-bad)")
-        .encode(x=alt.value("width"), y=level, text="said:N")
+        .mark_text(align="left", baseline="bottom", dy=-3, fontSize=11, color="var(--t-bad)")
+        .encode(x=alt.value(4), y=level, text="said:N")
     )
     return _styled(alt.layer(rules, names, line, points).properties(width="container", height=220), False)
 

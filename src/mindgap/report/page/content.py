@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
+from mindgap.report.terminal import plain_text
+
 GLYPHS: Final = {
     "ok": "✓", "agrees": "✓", "same bits": "✓", "rounding": "≈", "same fault": "=", "diverges": "✗", "differs": "✗",
     "unstable": "↯", "hazard": "△", "unjudged": "?", "not judged": "?", "failed": "⊘", "did not run": "⊘",
@@ -16,6 +18,7 @@ GLYPHS: Final = {
     "agrees bitwise": "✓", "wrong": "✗", "accepts invalid input": "✗", "rejects valid input": "⊘", "hang": "◷",
     "out of memory": "▣", "compile error": "!", "not convertible": "⊘",
     "appeared": "✗", "fixed": "✓", "changed": "△",
+    "hidden branch": "✗", "suspicious": "△", "none found": "✓", "only in the copy": "△",
 }  # fmt: skip
 """A sign for every word, so that no colour has to be told from another."""
 
@@ -88,7 +91,7 @@ class Content:
 
     title: str
     subject: str
-    """`campaign`, `check`, `operator sweep` or `comparison`."""
+    """`campaign`, `check`, `operator sweep`, `audit` or `comparison`."""
     conclusion: str
     mood: str
     """The word whose sign and colour go with the conclusion: `agrees`, `diverges`, `failed`, `unjudged`."""
@@ -103,11 +106,12 @@ class Content:
     first: Sequence[Entry] = ()
     """What to fix first."""
     sections: Mapping[str, Any] = field(default_factory=dict)
-    """By name, the data of `consistency`, `operators`, `changes`, `findings` and `runs`; a missing one is not shown."""
+    """By name, the data of `consistency`, `operators`, `changes`, `gates`, `findings` and `runs`; a missing one is not
+    shown."""
     details: Sequence[Mapping[str, Any]] = ()
-    """A page for each finding, in the order of `findings`."""
+    """A page for each finding or gate, in the order of `findings` or `gates`."""
     method: Sequence[tuple[str, str]] = ()
-    """How it was made and what was left out: headings with text."""
+    """How it was made and what was left out: headings with text, a paragraph per line."""
 
 
 def to(section: str, query: str = "") -> str:
@@ -116,14 +120,17 @@ def to(section: str, query: str = "") -> str:
 
 
 def term(key: str, value: str) -> str:
-    """One term of a filter: `p:openvino`; what has spaces is quoted."""
-    return f'{key}:"{value}"' if " " in value or not value else f"{key}:{value}"
+    """One term of a filter: `p:openvino`; what has spaces is quoted, and of what holds quotes the longest part."""
+    shown = max(plain_text(value).split('"'), key=len)
+    return f'{key}:"{shown}"' if shown.split() != [shown] else f"{key}:{shown}"
 
 
 def plain(value: Any) -> Any:
     """The same data for JSON, which has no infinity and no NaN: they become text that the page reads back."""
+    if isinstance(value, str):
+        return plain_text(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {plain_text(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, float):

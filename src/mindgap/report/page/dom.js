@@ -72,8 +72,13 @@ function change(parts, silent) {
 }
 
 function quoted(key, value) {
-  return /[\s"]/.test(value) || value === "" ? `${key}:"${value.replaceAll('"', "")}"` : `${key}:${value}`;
+  const shown = value.split('"').reduce((a, b) => (b.length > a.length ? b : a));
+  return /\s/.test(shown) || shown === "" ? `${key}:"${shown}"` : `${key}:${shown}`;
 }
+
+// A name is as long as a model wants: what is cut stands in full where the mouse rests.
+const LONGEST = 160;
+const cut = (text, most = LONGEST) => (text.length > most ? h("span", { title: text }, text.slice(0, most - 1) + "…") : text);
 
 function status(word, about) {
   return h("span", { class: `status t-${about.tones[word] || "open"}` },

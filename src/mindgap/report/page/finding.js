@@ -1,21 +1,23 @@
-// The page of one finding, and charts.
+// The page of one finding or gate, and charts.
 
 const MONO = new Set(["source", "signature", "next"]);
+const LONGEST_SENTENCE = 800;
 
 async function findingSection(about, id) {
   const at = about.ids.indexOf(id);
-  if (at < 0) return [h("h1", {}, "No such finding"), h("p", {}, `There is no page for ${id}. `, h("a", { href: "#/findings" }, "All findings"))];
+  const [section, called] = about.sections.includes("gates") ? ["gates", "Gates"] : ["findings", "Findings"];
+  if (at < 0) return [h("h1", {}, "No such finding"), h("p", {}, `There is no page for ${id}. `, h("a", { href: `#/${section}` }, `All ${section}`))];
   const found = (await load(`details-${Math.floor(at / about.chunk)}`))[at % about.chunk];
   const step = (label, to) => (about.ids[to] ? h("a", { href: addressOf(`finding/${about.ids[to]}`, {}) }, label) : "");
-  const word = found.category === "failure" ? "failed" : found.category === "unstable" ? "unstable" : found.category === "hazard" ? "hazard" : "diverges";
+  const word = found.word || (found.category === "failure" ? "failed" : found.category === "unstable" ? "unstable" : found.category === "hazard" ? "hazard" : "diverges");
   const parts = [
-    h("p", { class: "crumbs" }, h("a", { href: addressOf("findings", {}) }, "Findings"), " ", step("previous", at - 1), " ", step("next", at + 1)),
+    h("p", { class: "crumbs" }, h("a", { href: addressOf(section, {}) }, called), " ", step("previous", at - 1), " ", step("next", at + 1)),
     h("p", { class: "kind" }, found.id, " ", status(word, about), found.known ? h("span", { class: "known" }, ` known: ${found.known}`) : ""),
     h("h1", {}, found.head),
-    h("p", { class: "sentence" }, found.sentence),
+    h("p", { class: "sentence" }, cut(found.sentence, LONGEST_SENTENCE)),
+    found.sentence.length > LONGEST_SENTENCE ? h("details", {}, h("summary", {}, "All of it"), h("pre", { class: "code" }, found.sentence)) : "",
     h("dl", { class: "facts" }, found.facts.map(([label, lines]) => h("div", {}, h("dt", {}, label), h("dd", { class: label === "where" && lines.length > 1 ? "mono lines" : MONO.has(label) ? "mono" : null }, lines.map((line) => h("div", {}, line)))))),
   ];
-  if (found.elements && found.elements.length) parts.push(elementsTable(found));
   if (found.trace && found.trace.filter((step) => number(step[4]) !== null || number(step[5]) !== null).length > 1) parts.push(traceFigure(found, about.allowed));
   if (found.svg) {
     const whole = found.slice.length === found.nodes;
@@ -24,6 +26,7 @@ async function findingSection(about, id) {
       centred(h("div", { class: "scroll picture" }, picture(found.svg))),
       h("details", {}, h("summary", {}, "As text"), h("pre", {}, found.slice.join("\n"))));
   }
+  if (found.elements && found.elements.length) parts.push(elementsTable(found));
   const list = (title, items) => (items && items.length ? parts.push(h("h2", {}, title), h("ul", { class: "plain" }, items.map((item) => h("li", {}, item)))) : 0);
   list("Experiments behind the cause", found.experiments);
   list("What makes it vanish", found.vanishes);
@@ -59,7 +62,7 @@ function evidenceTable(found) {
     h("thead", {}, h("tr", {}, titles.map((title, n) => (filled(n) ? h("th", { scope: "col" }, title) : "")))),
     h("tbody", {}, found.evidence.map((row) => h("tr", {}, row.map((value, n) => !filled(n) ? "" : h("td", {},
       n === 0 ? h("a", { href: addressOf("runs", { q: `id:${value}` }) }, `#${value}`)
-        : n === 5 ? multiple(value) : n === 6 ? h("span", { class: "clip", title: value }, String(value ?? "")) : String(value ?? "")))))))));
+        : n === 5 ? multiple(value) : n === 6 ? h("span", { class: "clip", title: value }, String(value ?? "")) : cut(String(value ?? ""))))))))));
 }
 
 // Where a drawing is wider than the screen, the operator at fault is what is seen first.

@@ -2,7 +2,7 @@
 
 const SECTIONS = {
   consistency: consistencySection, operators: operatorsSection, findings: findingsSection, runs: runsSection,
-  changes: changesSection, finding: findingSection,
+  changes: changesSection, gates: gatesSection, finding: findingSection,
 };
 const KEPT = "mindgap-scrolled";
 const LIVE = document.documentElement.dataset.live !== "0"; // only there: a page in a frame may have no storage
@@ -31,7 +31,7 @@ async function route() {
   }
   for (const element of document.querySelectorAll("main > section")) element.hidden = element.dataset.section !== name;
   for (const link of document.querySelectorAll("nav a")) {
-    const here = link.dataset.section === name || (name === "finding" && link.dataset.section === "findings");
+    const here = link.dataset.section === name || (name === "finding" && ["findings", "gates"].includes(link.dataset.section));
     here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
     link.setAttribute("href", addressOf(link.dataset.section, {}));
   }
@@ -69,7 +69,7 @@ document.getElementById("theme").addEventListener("click", () => {
 
 function rows() {
   const section = [...document.querySelectorAll("main > section")].find((element) => !element.hidden);
-  return section ? [...section.querySelectorAll("tbody tr[tabindex], ol.first > li > a")] : [];
+  return section ? [...section.querySelectorAll("tbody tr[tabindex], ol.first a")] : [];
 }
 
 document.addEventListener("keydown", (event) => {
@@ -100,8 +100,11 @@ if (LIVE) {
   const tell = (said) => told.textContent !== said && (told.textContent = said);
   const busy = () => document.activeElement.matches("input, select") || String(getSelection());
   const seen = document.documentElement.dataset.live; // the server says what this page is made of
+  let asking = false; // a large page takes its time: nobody asks twice at once
   tell(`live, as of ${at}`);
   setInterval(async () => {
+    if (asking) return;
+    asking = true;
     try {
       const answer = await fetch("stamp", { cache: "no-store" });
       if (!answer.ok) return tell(`as of ${at}: it cannot be read now`);
@@ -112,6 +115,8 @@ if (LIVE) {
       location.reload();
     } catch {
       tell(`as of ${at}: no longer followed`); // the server has ended: what is here stays
+    } finally {
+      asking = false;
     }
   }, 3000);
 }

@@ -56,7 +56,7 @@ def campaign_content(directory: Path, known: Sequence[Known] = ()) -> Content:
         strip=_strip(campaign, created),
         answers=answers_of(campaign),
         not_decided=undecided(campaign),
-        figures=tuple(_figures(campaign, pairs)),
+        figures=tuple(figures_of(campaign, pairs)),
         tables=tuple(_tables(campaign)),
         first=_first(campaign),
         sections=sections,
@@ -70,7 +70,7 @@ def conclusion_of(campaign: Campaign) -> str:
     tallies = _tallies(campaign)
     if not tallies:
         return f"Only {BASELINE} ran: there is nothing to compare with."
-    noun = "program" if campaign.fragments else "variant"
+    noun = "program" if campaign.fragments else "model" if campaign.plan.unmodified else "variant"
     differ = sorted((t for t in tallies if t.differ), key=lambda t: (-t.differ, t.name))
     failing = sorted((t for t in tallies if t.failed), key=lambda t: (-t.failed, t.name))
     fine = [t.name for t in tallies if not t.differ and not t.failed]
@@ -123,11 +123,18 @@ def _tallies(campaign: Campaign) -> list[_Tally]:
     return list(found.values())
 
 
+def _idle(campaign: Campaign) -> list[str]:
+    """Platforms of the plan on which nothing ran: their sample is too small, or their turn has not come."""
+    ran = {item.name for item in (*campaign.platforms, *campaign.fragment_platforms) if item.done}
+    return [name for name in campaign.plan.platforms if name not in ran and name != BASELINE]
+
+
 def answers_of(campaign: Campaign) -> Table | None:
     """A row per platform, the gravest first."""
     ranked = sorted(_tallies(campaign), key=lambda t: (-bool(t.differ), -t.differ / t.done, -t.failed / t.done))
     titles = ["platform", "does it run?", "are the answers right?", "not decided"]
-    return Table("Every platform", titles, [_answer(tally) for tally in ranked]) if ranked else None
+    rows = [_answer(tally) for tally in ranked] + [[name, "· nothing ran", "", ""] for name in _idle(campaign)]
+    return Table("Every platform", titles, rows) if ranked else None
 
 
 def _answer(tally: _Tally) -> list[Any]:
@@ -223,21 +230,22 @@ def _bars(rows: Sequence[tuple[str, Mapping[str, int], str]], words: Sequence[st
     return tuple(found)
 
 
-def _figures(campaign: Campaign, pairs: Sequence[Any]) -> Iterator[Figure]:
+def figures_of(campaign: Campaign, pairs: Sequence[Any]) -> Iterator[Figure]:
+    """The study's figures for one campaign."""
     others = [item for item in campaign.platforms if item.name != BASELINE]
     if campaign.variants:
         ran = [(_label(i, campaign), i.statuses, f"{term('p', i.name)} kind:variant") for i in campaign.platforms]
         yield Figure(
-            "execution", "What runs", "Outcomes of whole variants per platform (the study's figure 3).",
+            "execution", "What runs", f"Outcomes of {campaign.whole}s per platform (the study's figure 3).",
             _bars(ran, STATUSES, "s"), STATUSES,
         )  # fmt: skip
         judged = [(_label(i, campaign), i.conclusions, f"{term('p', i.name)} kind:variant") for i in others]
         yield Figure(
             "consistency", "Whether the answers are right",
-            "Outputs of whole variants next to eager and float64 (the study's figure 4).",
+            f"Outputs of {campaign.whole}s next to eager and float64 (the study's figure 4).",
             _bars(judged, JUDGED, "v"), JUDGED,
         )  # fmt: skip
-        yield from _pair_figure([pair for pair in pairs if pair.kind == "variant"])
+        yield from _pair_figure([pair for pair in pairs if pair.kind == "variant"], campaign.whole)
     compiled = [item for item in others if item.compiles]
     if compiled:
         words = (*JUDGED, Conclusion.FAILED.value)
@@ -260,7 +268,7 @@ def _figures(campaign: Campaign, pairs: Sequence[Any]) -> Iterator[Figure]:
         )  # fmt: skip
 
 
-def _pair_figure(pairs: Sequence[Any]) -> Iterator[Figure]:
+def _pair_figure(pairs: Sequence[Any], whole: str) -> Iterator[Figure]:
     counts: dict[tuple[str, str], Counter[str]] = {}
     for pair in pairs:
         if BASELINE not in (pair.first, pair.second):  # that is the figure before
@@ -273,22 +281,15 @@ def _pair_figure(pairs: Sequence[Any]) -> Iterator[Figure]:
             if found[word]
         ]
         yield Figure(
-            "pairs", "Platforms next to each other", "Outputs of whole variants that both ran.", tuple(bars), PAIRED
+            "pairs", "Platforms next to each other", f"Outputs of {whole}s that both ran.", tuple(bars), PAIRED
         )
-
-
-def cause_word(finding: Finding) -> str:
-    """The column of a finding in the table of issues."""
-    if finding.explanation is not None:
-        return finding.explanation.cause.kind.value
-    return "does not run" if finding.category == "failure" else "not explained"
 
 
 def _tables(campaign: Campaign) -> Iterator[Table]:
     counts: Counter[tuple[str, str]] = Counter()
     for finding in campaign.findings:
         for platform in finding.platforms:
-            counts[platform, cause_word(finding)] += 1
+            counts[platform, finding.cause_word] += 1
     causes = list(dict.fromkeys(word for _, word in counts))
     causes.sort(key=lambda word: (word in ("not explained", "does not run"), word))
     rows = []
@@ -304,9 +305,12 @@ def _tables(campaign: Campaign) -> Iterator[Table]:
 
 
 def _first(campaign: Campaign) -> list[Entry]:
-    """Causes, ranked by how many models they touch; what gives wrong answers before what does not run."""
+    """Causes, ranked by how many models they touch; what gives wrong answers before what does not run.
+
+    Divergences that were not traced share a line whatever their causes are: they come after those that name theirs.
+    """
     divergences, failures, _ = split(campaign)
-    ranked = [*sorted(divergences, key=_reach), *sorted(failures, key=_reach)]
+    ranked = [*sorted(divergences, key=lambda f: (f.is_vague, _reach(f))), *sorted(failures, key=_reach)]
     number = {id(finding): n for n, finding in enumerate(campaign.findings)}
     entries = []
     for finding in ranked[:MOST_FIRST]:
@@ -338,7 +342,7 @@ def _findings(campaign: Campaign) -> dict[str, Any]:
             finding.variants,
             finding.fragments,
             finding.error_over_bound,
-            cause_word(finding),
+            finding.cause_word,
             finding.known,
             story(finding),
         ]
@@ -353,8 +357,9 @@ def _findings(campaign: Campaign) -> dict[str, Any]:
 def _ran(campaign: Campaign) -> dict[str, dict[str, tuple[int, int]]]:
     """By kind of program and platform: how many ran, of how many that are due."""
     kinds = {"variant": campaign.platforms, "fragment": campaign.fragment_platforms}
+    idle = dict.fromkeys(_idle(campaign), (0, 0))
     return {
-        kind: {_label(item, campaign): (item.done, item.due) for item in items if item.name != BASELINE}
+        kind: idle | {_label(item, campaign): (item.done, item.due) for item in items if item.name != BASELINE}
         for kind, items in kinds.items()
     }
 

@@ -11,16 +11,20 @@ from typing import Any, Final
 from mindgap.campaign.known import Known
 from mindgap.campaign.matrix import Cell
 from mindgap.report.comparison import KINDS, Change, Comparison, summary_rows
-from mindgap.report.documents import CheckDocument, CheckRun, PlatformRow, read_checks
+from mindgap.report.documents import AuditDocument, CheckDocument, CheckRun, PlatformRow, read_checks, read_document
 from mindgap.report.documents import number as as_number
 from mindgap.report.page.content import MOST_RUNS, Bar, Content, Entry, Figure, Link, Table, term, to
 from mindgap.report.page.matrix import consistency
 from mindgap.report.page.method import method_of_results
+from mindgap.report.page.of_audit import audit_content
 from mindgap.report.page.of_campaign import JUDGED, STATUSES, campaign_content
 from mindgap.report.page.of_operators import operators_content
+from mindgap.report.page.of_study import study_content
 from mindgap.report.results import BAD
 from mindgap.report.summary import joined, many, multiple
 from mindgap.report.sweeps import is_campaign, is_sweep, operators_of
+from mindgap.report.terminal import shortened
+from mindgap.study.plan import is_study
 
 FINDING_COLUMNS: Final = (
     "id", "category", "platform", "model", "what differs", "in words", "error / rounding", "blame", "known",
@@ -45,11 +49,15 @@ _LOUD: Final = tuple(_SAID)
 
 
 def content_of(path: Path, known: Sequence[Known] = ()) -> Content:
-    """The page of whatever lies there: a campaign, checks or an operator sweep."""
+    """The page of whatever lies there: a study, a campaign, checks, an operator sweep or an audit."""
+    if is_study(path):
+        return study_content(path)
     if is_campaign(path) and not is_sweep(path):
         return campaign_content(path, known)
     if (found := operators_of(path)) is not None:
         return operators_content(found)
+    if path.is_file() and isinstance(audit := read_document(path), AuditDocument):
+        return audit_content(audit)
     return checks_content(read_checks(path))
 
 
@@ -256,7 +264,7 @@ def comparison_content(comparison: Comparison) -> Content:
     rows = [
         [c.what, c.subject, c.platform, c.old.word if c.old else "not run", c.new.word if c.new else "not run",
          c.old.error if c.old else None, c.new.error if c.new else None, _kind(c),
-         c.said[:300]]
+         shortened(c.said)]
         for c in comparison.changes[:MOST_RUNS]
     ]  # fmt: skip
     words = tuple(KINDS)
@@ -273,7 +281,12 @@ def comparison_content(comparison: Comparison) -> Content:
     linked = [
         [
             name,
-            *(Link(str(tally[name, word]), to("changes", f"{term('is', word)} {term('p', name)}")) for word in words),
+            *(
+                Link(str(tally[name, word]), to("changes", f"{term('is', word)} {term('p', name)}"))
+                if tally[name, word]
+                else "0"
+                for word in words
+            ),
         ]
         for name in platforms
     ]

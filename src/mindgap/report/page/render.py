@@ -14,12 +14,12 @@ from typing import Any, Final
 from mindgap import __version__
 from mindgap.report.page.charts import TONES, bars_spec, chart_code, trace_spec
 from mindgap.report.page.content import GLYPHS, Content, Entry, Figure, Link, Table, plain
-from mindgap.report.terminal import plain_text
+from mindgap.report.terminal import plain_text, shortened
 from mindgap.verdicts.elements import THRESHOLD
 
 SECTIONS: Final = {
     "overview": "Overview", "changes": "Changes", "consistency": "Consistency", "operators": "Operators",
-    "findings": "Findings", "runs": "Runs", "method": "Method and limits",
+    "gates": "Gates", "findings": "Findings", "runs": "Runs", "method": "Method and limits",
 }  # fmt: skip
 CHUNK: Final = 20
 """Pages of findings that are decoded together."""
@@ -72,7 +72,7 @@ def page(content: Content, live: bool = False) -> str:
 
 
 def overview(content: Content) -> str:
-    """The first minute of a reader, without a line of script."""
+    """The first minute of a reader, without a line of script: the answers, the causes, then the proof."""
     tone = TONES.get(content.mood, "open")
     parts = [
         f'<p class="kind">{text(content.subject)}: {text(content.title)}</p>',
@@ -81,15 +81,15 @@ def overview(content: Content) -> str:
     ]
     if content.answers is not None:
         parts.append(table_html(content.answers, "answers"))
-    rows = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in content.strip)
-    parts.append(f'<dl class="strip" aria-label="Environment">{rows}</dl>')
-    if content.figures:
-        parts.append(f'<div class="figures">{"".join(map(_figure, content.figures))}</div>')
     if content.not_decided:
         lines = "".join(f"<li>{text(line)}</li>" for line in content.not_decided)
         parts.append(f'<h2>What was not decided</h2><ul class="plain">{lines}</ul>')
+    rows = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in content.strip)
+    parts.append(f'<dl class="strip" aria-label="Environment">{rows}</dl>')
     if content.first:
         parts.append(f'<h2>Fix first</h2><ol class="first">{"".join(map(_entry, content.first))}</ol>')
+    if content.figures:
+        parts.append(f'<div class="figures">{"".join(map(_figure, content.figures))}</div>')
     parts += [table_html(item) for item in content.tables]
     return "".join(parts)
 
@@ -97,7 +97,7 @@ def overview(content: Content) -> str:
 def _entry(item: Entry) -> str:
     return (
         f'<li><div class="head"><a href="{escape(item.to)}">{text(item.head)}</a> '
-        f'<span class="reach">{text(item.reach)}</span></div><p>{text(item.text[:400])}</p></li>'
+        f'<span class="reach">{text(item.reach)}</span></div><p>{text(shortened(item.text, 400))}</p></li>'
     )
 
 
@@ -161,7 +161,10 @@ def _cell(value: Any) -> str:
 
 
 def _method(content: Content) -> str:
-    parts = "".join(f"<h2>{text(head)}</h2><p>{text(said)}</p>" for head, said in content.method)
+    parts = ""
+    for head, said in content.method:
+        lines = "".join(f"<p>{text(line)}</p>" for line in said.splitlines())
+        parts += f"<h2>{text(head)}</h2>{lines}"
     return f"<h1>Method and limits</h1>{parts}"
 
 

@@ -14,7 +14,23 @@ async function findingsSection(about) {
         if (title === "error / rounding") return multiple(row[n]);
         if (title === "category") return status(row[n] === "failure" ? "failed" : row[n] === "unstable" ? "unstable" : row[n] === "hazard" ? "hazard" : "diverges", about);
         if (title === "in words") return h("span", { class: "clip", title: row[n] }, String(row[n] ?? ""));
-        return String(row[n] ?? "");
+        return cut(String(row[n] ?? ""));
+      },
+    })];
+}
+
+async function gatesSection(about) {
+  const data = await load("section-gates");
+  return [h("h1", {}, "Gates"),
+    h("p", { class: "quiet" }, "Values that rest on ordinary inputs and decide the output when they do not, and what only a copy has. Terms: ",
+      h("code", {}, "v:suspicious op:sigmoid"), ", or any text."),
+    ...tableSection("gates", data, {
+      hint: "v:suspicious op:sigmoid",
+      open: (row) => addressOf(`finding/${row[0]}`, {}),
+      show: (row, title, n) => {
+        if (title === "id") return h("a", { href: addressOf(`finding/${row[n]}`, {}) }, row[n]);
+        if (title === "verdict") return status(row[n], about);
+        return h("span", { class: "clip", title: row[n] }, String(row[n] ?? ""));
       },
     })];
 }
@@ -30,7 +46,7 @@ async function runsSection(about) {
         if (title === "error / rounding") return multiple(row[n]);
         if ((title === "verdict" || title === "status") && row[n]) return status(row[n], about);
         if (title === "message") return h("span", { class: "clip", title: row[n] }, String(row[n] ?? ""));
-        return String(row[n] ?? "");
+        return cut(String(row[n] ?? ""));
       },
     })];
 }
@@ -43,7 +59,7 @@ async function changesSection(about) {
       hint: "is:appeared p:openvino",
       show: (row, title, n) => (title === "change" ? status(row[n], about)
         : title.endsWith("rounding") ? multiple(row[n])
-          : title === "why" ? h("span", { class: "clip", title: row[n] }, String(row[n] ?? "")) : String(row[n] ?? "")),
+          : title === "why" ? h("span", { class: "clip", title: row[n] }, String(row[n] ?? "")) : cut(String(row[n] ?? ""))),
     })];
 }
 
@@ -74,7 +90,7 @@ async function consistencySection(about) {
       h("a", { href: addressOf("consistency", { kind, ref: name === reference ? "" : name }) }, name),
       partial(data.ran?.[kind]?.[name] || (empty(view, data.platforms.indexOf(name)) ? [0, 1] : null)))))),
     h("tbody", {}, rows.map(([model, cells]) => h("tr", { tabindex: "-1", "data-to": addressOf("runs", { q: `${quoted("m", model)} kind:${kind}` }) },
-      h("th", { scope: "row" }, model), shown.map((name) => reference
+      h("th", { scope: "row" }, cut(model)), shown.map((name) => reference
         ? pairCell(data.pairs[kind], model, reference, name, kind, about)
         : heatCell(cells[data.platforms.indexOf(name)], model, name, kind, about))))));
   return [h("h1", {}, "Consistency"),
@@ -92,7 +108,7 @@ const empty = (view, column) => column >= 0 && !view.rows.some(([, cells]) => ce
 
 // A column that is not complete says so.
 function partial(ran) {
-  if (!ran || ran[0] >= ran[1]) return "";
+  if (!ran || (ran[0] && ran[0] >= ran[1])) return "";
   return h("small", {}, ran[0] ? `${ran[0].toLocaleString("en")} of ${ran[1].toLocaleString("en")} ran` : "· not run");
 }
 

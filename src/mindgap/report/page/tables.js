@@ -2,6 +2,7 @@
 
 const PER_PAGE = 100;
 const LONG = new Set(["in words", "message", "why"]);
+const WRAPPED = new Set(["cause", "known", "mutations"]);
 const NUMBERS = new Set(["models", "variants", "fragments", "error / rounding", "before / rounding", "now / rounding", "nodes", "seconds"]);
 
 // What a filter may name, each with the columns that it looks at.
@@ -74,7 +75,7 @@ function tableSection(name, data, options) {
       caption(data.caption),
       h("thead", {}, h("tr", {}, shown.map(([title]) => head(title, sort)))),
       h("tbody", {}, found.map((row) => h("tr", { tabindex: "-1", "data-to": options.open ? options.open(row) : null },
-        shown.map(([title, n]) => h("td", { "data-title": title, class: LONG.has(title) ? "long" : NUMBERS.has(title) ? "num" : null,
+        shown.map(([title, n]) => h("td", { "data-title": title, class: LONG.has(title) ? "long" : NUMBERS.has(title) ? "num" : WRAPPED.has(title) ? "wrapped" : null,
           title: String(row[n] ?? "").length > 20 && !LONG.has(title) ? row[n] : null }, options.show(row, title, n)))))))),
     pages(at, Math.ceil(rows.length / PER_PAGE)),
   ];
