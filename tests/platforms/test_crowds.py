@@ -135,3 +135,13 @@ def test_one_by_one_a_structure_is_prepared_once_too(pool: Pool, tmp_path: Path)
     assert all(outcome.stable for outcome in found)
     assert [outcome.note for outcome in found] == ["prepared 1", "prepared 1", "prepared 2", "prepared 3"]
     assert [opened(outcome).outputs[0].tensor.tolist()[0] for outcome in found] == [-1, -2, 1, -3]
+
+
+def test_a_refusal_of_the_cheaper_way_is_asked_for_again_once_per_kind(pool: Pool, tmp_path: Path) -> None:
+    cases = tuple(parcel(name, n) for n, name in enumerate(("hopeless", "square", "hopeless", "square", "neg")))
+    request = RunCases(cases, tuple(str(tmp_path / f"hasty{n}") for n in range(5)), cheaper=True)
+    hasty = replace(spec("hasty"), adapter="tests.platforms.turns:Hasty")
+    found: list[Outcome] = []
+    pool.ask(hasty, run_cases, request, on_item=found.append)
+    assert [outcome.message for outcome in found if not outcome.ok] == ["it is hopeless", "it is hopeless in a hurry"]
+    assert [outcome.ok for outcome in found] == [False, True, False, True, True], "what users can run is never refused"

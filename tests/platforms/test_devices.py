@@ -17,6 +17,7 @@ from mindgap.platforms.registry import resolve
 from mindgap.platforms.torch.compiled import AotEager, Inductor, missing_compiler
 from mindgap.platforms.torch.devices import DEVICES, Device
 from mindgap.platforms.torch.eager import Eager
+from mindgap.platforms.torch.other_versions import RECIPES
 from mindgap.platforms.torch.torch_run import Placement, TorchRun, own_model, own_program
 from mindgap.program.convert import to_graph_module
 from mindgap.program.graph import Node, leaves
@@ -196,7 +197,7 @@ def test_a_device_that_is_not_here_says_why(runtime: str, name: str) -> None:
     probe = load_adapter(spec).probe()
     assert not probe.available
     assert "is not installed" in probe.reason or "finds no" in probe.reason
-    assert spec.install == DEVICES[name].install
+    assert spec.install == (recipe.command if (recipe := RECIPES.get(f":{name}")) else DEVICES[name].install)
 
 
 def test_the_same_torch_device_may_be_nvidia_or_amd(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +232,15 @@ def test_xla_has_its_own_seed_and_synchronisation(monkeypatch: pytest.MonkeyPatc
     DEVICES["xla"].set_seed(5)
     DEVICES["xla"].wait()
     assert CALLS[-2:] == ["xla seed 5", "xla sync"]
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_script_imports_what_makes_torch_know_the_device(name: str) -> None:
+    text = Eager.reproducer(resolve(f"eager:{name}"))
+    package = DEVICES[name].package
+    assert (package is None) == ("    import" not in text.text)
+    assert package is None or f"    import {package} " in text.text
+    assert list(text.packages) == [item for item in [DEVICES[name].distribution] if item]
 
 
 def test_one_of_several_devices() -> None:

@@ -139,6 +139,13 @@ def test_presets_are_made_of_known_policies_and_name_their_sources() -> None:
     assert sum(bool(spec.emulates) for spec in catalogue()) == len(PRESETS)
 
 
+@pytest.mark.parametrize("profile", ["emulated-no-float64", "like-mps"])
+def test_a_platform_without_float64_does_not_list_it(profile: str) -> None:
+    dtypes = load_adapter(resolve(f"eager@{profile}")).probe().dtypes
+    assert {"float32", "complex64", "int64", "bool"} <= set(dtypes)
+    assert not {"float64", "complex128"} & set(dtypes)
+
+
 def test_a_cpu_without_the_mode_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "set_flush_denormal", lambda mode: False)
     with pytest.raises(NotImplementedError, match="cannot flush"), emulated(["ftz"]):

@@ -15,14 +15,17 @@ from mindgap.execution.parcel import Constants
 from mindgap.platforms.base import Platform, StageClock
 from mindgap.platforms.exported import LOWERING, REMEMBERED
 from mindgap.platforms.lowering import Decomposition, Lowered, Lowering
+from mindgap.platforms.onnx.export import exporter
 from mindgap.platforms.onnx.onnxruntime import OnnxRuntime
 from mindgap.platforms.openvino import OpenVino
+from mindgap.platforms.openvino import lowering as openvino_lowering
 from mindgap.platforms.registry import resolve
 from mindgap.platforms.running import one_run
 from mindgap.program.case import Case
 from mindgap.program.convert import to_exported
 from mindgap.program.examples import of_program
-from mindgap.program.graph import Program
+from mindgap.program.graph import Input, Node, Program, Ref, leaves
+from mindgap.program.ops import resolve as find
 from mindgap.records.tensors import same_outputs
 from mindgap.variants.base import load_bases
 from mindgap.variants.synthesis import Synthesis
@@ -78,9 +81,12 @@ def test_a_write_to_an_input_is_returned_as_torch_returns_it() -> None:
     assert torch.equal(result[0], torch.sigmoid(case.tensors[0] + 1)) and torch.equal(result[1], case.tensors[0] + 1)
 
 
-def test_a_write_through_a_view_is_left_to_torch() -> None:
+def test_a_write_through_a_view_reaches_what_it_shows() -> None:
     case = witness_of(overwriting, torch.randn(3, 2))
-    assert lowering().lowered(case.graph, case.constants) is None
+    lowered, expected = both_ways(case, lowering())
+    assert lowered is not None and set(expected) <= set(targets(lowered)), "what torch makes of it, and a copy"
+    (result,) = lowered.module()(*case.inputs.copies())
+    assert torch.equal(result, overwriting(case.tensors[0]))
 
 
 def test_a_call_that_torch_refuses_is_left_to_torch_and_hides_no_other() -> None:
@@ -168,3 +174,32 @@ def test_a_call_that_cannot_be_traced_costs_its_neighbours_nothing(monkeypatch: 
     learned.learn([bad, good.graph])
     assert learned.lowered(good.graph, good.constants) is not None and learned.lowered(bad, {}) is None
     assert max(sizes) == 1  # only the good one was traced, once
+
+
+@pytest.mark.parametrize("platform", [OnnxRuntime, OpenVino], ids=lambda item: item.runtime)
+def test_what_is_taken_to_stay_as_it_is_does_so(platform: type[Platform]) -> None:
+    """Each operator of the smoke corpus that is not traced, traced."""
+    learned = exporter().lowering if platform is OnnxRuntime else openvino_lowering()
+    calls: dict[str, Program] = {}
+    for base in load_bases():
+        for node in base.program.nodes:
+            function = find(node.op)
+            if isinstance(function, torch._ops.OpOverload) and learned._stays(node.op) and node.op not in calls:
+                calls[node.op] = _alone(base.program, node)
+    assert len(calls) > 50
+    traced, kept = learned._traced, learned._kept
+    wrong = [op for op, program in calls.items() if _called(traced(program)) != _called(kept(program))]
+    assert wrong == []
+
+
+def _alone(program: Program, node: Node) -> Program:
+    """One call of a program, with all that it reads as inputs."""
+    metas = {item.id: item.meta for item in (*program.given(), *program.nodes)}
+    read = list(dict.fromkeys(int(leaf) for _, leaf in leaves((node.args, dict(node.kwargs))) if isinstance(leaf, Ref)))
+    inputs = tuple(Input(identity, f"x{identity}", metas[identity]) for identity in read)
+    return Program("alone", inputs, (), (node,), Ref(node.id))
+
+
+def _called(graph: torch.fx.Graph) -> list[Any]:
+    calls = [node.target for node in graph.nodes if node.op == "call_function"]
+    return [target for target in calls if target is not operator.getitem]

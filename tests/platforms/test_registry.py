@@ -4,14 +4,18 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
 from mindgap.errors import PlatformUnavailable, UnknownPlatform
+from mindgap.execution.pool import Pool
 from mindgap.execution.serve import load_adapter
 from mindgap.platforms import registry
+from mindgap.platforms.base import Platform
 from mindgap.platforms.config import Config
-from mindgap.platforms.registry import catalogue, resolve
+from mindgap.platforms.probing import probe
+from mindgap.platforms.registry import adapter_class, catalogue, resolve
 from mindgap.platforms.torch.eager import Eager
 from mindgap.records.platform import Limits, PlatformSpec
 
@@ -22,7 +26,7 @@ def test_every_platform_of_this_build_is_listed() -> None:
     names = [spec.name for spec in catalogue()]
     assert set(names) >= {
         "eager", "eager@scalar", "eager@nomkldnn", "aot_eager", "inductor", "onnxruntime", "onnxruntime@noopt",
-        "onnx-reference", "openvino", "tract", "jax", "executorch", "executorch@xnnpack",
+        "onnx-reference", "openvino", "tract", "jax", "executorch", "executorch@xnnpack", "litert", "litert@x64",
         "iree", "iree@vmvx", "tvm", "mlx", "mindspore", "onnxruntime:webgpu", "openvino:GPU", "openvino:NPU",
         "eager@torch-2.9", "inductor@torch-2.9", "inductor@triton",
         *(f"{runtime}:{device}" for runtime in ("eager", "inductor") for device in DEVICES),
@@ -66,10 +70,36 @@ def test_compiled_code_is_compared_with_eager_of_its_device_and_torch(name: str,
     assert registry.eager_of(resolve(name)) == eager
 
 
+def test_xla_is_installable_and_needs_no_tpu() -> None:
+    eager, compiled = resolve("eager:xla"), resolve("inductor:xla")
+    assert eager.environment == compiled.environment == "eager:xla"
+    assert not eager.hardware and "not on a TPU" in eager.summary
+    jax = resolve("jax")
+    assert (adapter_class(eager) or Platform).family_of(eager) == (adapter_class(jax) or Platform).family_of(jax)
+
+
 def test_versions_of_torch_have_one_environment_each() -> None:
     specs = [resolve("eager@torch-2.9"), resolve("inductor@torch-2.9")]
     assert {spec.environment for spec in specs} == {"torch@2.9"}
     assert registry.recipe_named("torch@2.9") is registry.recipe_named("inductor@torch-2.9")
+
+
+def test_this_torch_is_not_taken_for_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # where nothing is installed
+    for name in ("eager@torch-2.9", "inductor@torch-2.9"):
+        spec = resolve(name)
+        found = adapter_class(spec)(spec).probe()  # type: ignore[misc]
+        assert not found.available and "not 2.9.1" in found.reason
+
+
+def test_versions_of_this_interpreter_are_not_those_of_what_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    with Pool() as pool:
+        found = probe(pool, [resolve("eager@torch-2.9")])["eager@torch-2.9"]
+    assert not found.available and found.reason
+    assert (found.version, found.device) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +172,7 @@ import sys
 for name in ("onnx", "onnxruntime", "onnxscript", "openvino", "safetensors", "typer", "rich", "timm", "transformers"):
     sys.modules[name] = None
 from mindgap.execution.serve import load_adapter
-from mindgap.platforms.registry import catalogue, resolve
+from mindgap.platforms.registry import adapter_class, catalogue, resolve
 for spec in catalogue():
     load_adapter(spec)
 for name in ("onnxruntime", "onnx-reference", "openvino"):

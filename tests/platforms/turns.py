@@ -53,3 +53,19 @@ class Turns(Platform):
             if self.surely_refuses(case):
                 raise NotImplementedError("it is hopeless")
             return _Run(case)
+
+
+class Hasty(Turns):
+    """In a hurry it refuses squares, which it usually takes, and says so when it refuses what it never takes."""
+
+    runtime = "hasty"
+    in_crowds = {"hurry": True}
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        hurry = bool(self.spec.options.get("hurry"))
+        with clock(Stage.COMPILE):
+            if self.surely_refuses(case):
+                raise NotImplementedError("it is hopeless in a hurry" if hurry else "it is hopeless")
+            if hurry and any(node.op == "aten.square.default" for node in case.graph.nodes):
+                raise NotImplementedError("no time for squares")
+            return _Run(case)

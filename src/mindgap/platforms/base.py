@@ -21,14 +21,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Final
 
 import torch
 
 from mindgap.platforms.ladder import ONE_THREAD, Knob, Ladder, Rung
 from mindgap.platforms.messages import NO_RULES, MessageRules, first_cause
-from mindgap.platforms.recipe import Recipe
-from mindgap.platforms.reproducer import ReproducerText, with_mindgap
+from mindgap.platforms.recipe import Recipe, Versioned
+from mindgap.platforms.reproducer import Headings, ReproducerText, with_mindgap
 from mindgap.program.case import Case
 from mindgap.records.outcome import Ran, Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
@@ -129,8 +130,12 @@ class Platform(ABC):
     """Of these devices, those that need hardware, and which."""
     recipes: ClassVar[Mapping[str, Recipe]] = {}
     """Environments of its own: "" for the whole runtime, ":DEVICE" or "@PROFILE" where only that needs one."""
+    versioned: ClassVar[Versioned | None] = None
+    """How to install another version of it; None where mindgap cannot."""
     options: ClassVar[Mapping[str, str]] = {}
     """Options that a profile or mindgap.toml may set, each with its meaning."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Endings of model files that it takes as they are: `.onnx`."""
     runs_source: ClassVar[bool] = False
     """Whether it can run the user's own module; other runtimes need the exported program."""
     compares_with_eager_of_its_device: ClassVar[bool] = False
@@ -141,8 +146,12 @@ class Platform(ABC):
     """Platforms that share an exporter, a compiler or kernels are one witness; its own name where it shares nothing."""
     shares_lowering: ClassVar[bool] = False
     """Whether many programs, foreseen together, cost one by one about as much as side by side in one program."""
+    works_in_copies: ClassVar[bool] = False
+    """Whether a forked copy of its process can run programs: only without threads of its own, which stay behind."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Distributions whose versions are reported with every result."""
+    headings: ClassVar[Headings] = Headings()
+    """How its project's issue template calls the parts of a report."""
     message_rules: ClassVar[MessageRules] = NO_RULES
     """How to read its exceptions, on top of what holds for every runtime."""
     rungs: ClassVar[tuple[Rung, ...]] = ()
@@ -160,6 +169,10 @@ class Platform(ABC):
     @abstractmethod
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
         """Make a case ready, each stage under `clock(stage)`."""
+
+    def prepare_file(self, case: Case, clock: StageClock) -> Prepared:
+        """Make a model file ready (`reads`), which the platform takes as it is."""
+        raise StageFailure(Status.UNSUPPORTED, f"it reads no {Path(case.file).suffix} files")
 
     def foresee(self, cases: Sequence[Case]) -> None:  # noqa: B027 - most have nothing to share
         """Cases that are prepared next, one by one: what they share can be made here, once for all of them."""
@@ -182,9 +195,19 @@ class Platform(ABC):
         return cls.family or cls.runtime
 
     @classmethod
+    def can_be_copied(cls, spec: PlatformSpec) -> bool:
+        """Whether a copy of the process of this very platform can run programs; no driver of a device can."""
+        return cls.works_in_copies and threads_of(spec) == 1 and not spec.device
+
+    @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         """How a script runs a model on this platform; by default with mindgap itself."""
         return with_mindgap(spec)
+
+    @classmethod
+    def file_script(cls, spec: PlatformSpec) -> str:
+        """Source of `on_platform(path, feeds)`, which runs a model file on arrays by name; empty without such."""
+        return ""
 
     @classmethod
     def ladder(cls, spec: PlatformSpec) -> Ladder | None:

@@ -8,7 +8,6 @@ in a copy of it.
 
 from __future__ import annotations
 
-import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from mindgap.execution.tasks import Worker, hosting, stream_task
 from mindgap.platforms.base import Platform, Prepared, StageClock
 from mindgap.platforms.copies import Ended, answer_of_copy
 from mindgap.platforms.messages import operators_in
-from mindgap.platforms.running import one_run
+from mindgap.platforms.running import Refusals, one_run
 from mindgap.program.case import Case
 from mindgap.program.crowd import by_halves, crowd_of
 from mindgap.records.memory import collect_seldom
@@ -77,27 +76,16 @@ def run_crowd(worker: Worker, request: RunCrowd) -> Iterator[CrowdRun]:
     yield replace(found, outcomes=tuple(told))
 
 
-class _Refusals(set[tuple[Status, str]]):
-    """Kinds of refusal that the platform's usual way has told as well."""
-
-
 def _told(worker: Worker, found: Outcome, parcel: Parcel, file: str) -> Outcome:
-    """A refusal of the cheaper way as users meet it: the first of each kind is asked for again."""
+    """A refusal of the cheaper way as users meet it."""
     usual: Platform = worker.platform
-    known = worker.keep(_Refusals)
-    kind = _kind_of(found)
+    refusals = worker.keep(Refusals)
     ended = found.status in (Status.CRASH, Status.TIMEOUT)  # a copy of this process: here it would end this one
-    if found.ok or ended or not usual.in_crowds or kind in known:
+    if found.ok or ended or not usual.in_crowds or refusals.knows(found):
         return found
     (told,) = _apart(usual, worker, RunCrowd((parcel,), (file,)))
-    if told.status is found.status:
-        known.add(kind)
+    refusals.learn(found, told)
     return told
-
-
-def _kind_of(failure: Outcome) -> tuple[Status, str]:
-    """The same for all refusals whose messages differ only in names and numbers."""
-    return failure.status, re.sub(r"(aten|prims)[.:]\S+|'[^']*'|\w*\(\w*\)|\w*[\d_]\w*", "#", failure.message)
 
 
 def _apart(platform: Platform, worker: Worker, request: RunCrowd) -> Iterator[Outcome]:

@@ -50,6 +50,12 @@ class Export:
     results: tuple[torch.Tensor, ...]
     """Fake tensors with the shape and element type of each result."""
 
+    @property
+    def takes(self) -> list[torch.Tensor]:
+        """The same of each input, in the program's order."""
+        nodes = {node.name: node for node in self.exported.graph.nodes if node.op == "placeholder"}
+        return [nodes[name].meta["val"] for name in self.placeholders]
+
 
 LOWERING: Final = "lowering"
 REMEMBERED: Final = "remembered"

@@ -78,7 +78,7 @@ class Jax(ExportedPlatform):
         call = jax.jit(function) if self.spec.options.get(_JIT, True) else function
         if call is not function:
             with clock(Stage.COMPILE), quiet():
-                shapes = tuple(_placeholder(jax, node.meta["val"]) for node in _inputs(export))
+                shapes = tuple(_placeholder(jax, fake) for fake in export.takes)
                 call = call.lower(weights, shapes).compile()
 
         def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -97,12 +97,6 @@ class Jax(ExportedPlatform):
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         return ReproducerText(_SCRIPT, exports=True, packages=cls.packages)
-
-
-def _inputs(export: Export) -> list[Any]:
-    """Placeholders of the user's inputs, in the order of the program."""
-    nodes = {node.name: node for node in export.exported.graph.nodes if node.op == "placeholder"}
-    return [nodes[name] for name in export.placeholders]
 
 
 def _placeholder(jax: ModuleType, fake: torch.Tensor) -> Any:

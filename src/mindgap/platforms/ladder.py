@@ -55,6 +55,22 @@ class Knob:
     """When the difference vanishes, as a clause: `inductor runs without fusion`."""
     cause: str = ""
     """The kind of cause that the layer stands for, if it stands for one."""
+    cure: str = ""
+    """The line of code that turns it, to paste."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Passes of a compiler that can be switched off by name: the smallest set that restores agreement is looked for."""
+
+    what: str
+    """`graph optimisers`."""
+    option: str
+    """The option of the platform that takes the names to switch off."""
+    names: tuple[str, ...]
+    layer: str
+    cure: str
+    """The line of code, with `{names}` for the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +79,10 @@ class Ladder:
 
     rungs: tuple[Rung, ...] = ()
     knobs: tuple[Knob, ...] = ()
+    passes: Passes | None = None
 
 
 ONE_THREAD: Final = Knob(
-    "one thread", {"threads": 1}, "threads", "it runs with one thread", cause="instruction scheduling"
-)
+    "one thread", {"threads": 1}, "threads", "it runs with one thread", cause="instruction scheduling",
+    cure="torch.set_num_threads(1)",
+)  # fmt: skip

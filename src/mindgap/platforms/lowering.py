@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import torch
+from torch._export.utils import _is_cia_op, _is_preservable_cia_op
+from torch._export.verifier import load_verifier
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
@@ -31,25 +33,33 @@ from torch.export.graph_signature import (
 )
 from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.utils import _pytree as pytree
 
+from mindgap.platforms.functional import ACCESS, CLONE, Functional, NoInverse
 from mindgap.platforms.quick_tables import quick_tables
 from mindgap.program import ops
 from mindgap.program.convert import changed_inputs, returned, to_graph_module
 from mindgap.program.graph import Argument, Constant, Input, Node, NodeMeta, Program, Ref, Tensors, leaves, map_leaves
-from mindgap.program.interpret import written
+from mindgap.program.interpret import written, written_by
+from mindgap.program.operators import traits
 from mindgap.records.tensors import DTYPES, TensorMeta
 
-CLONE: Final = "aten.clone.default"
 MOST_PIECES: Final = 50_000
 """A few kilobytes each."""
+LEAVE_MORE: Final = ("aten.lift_fresh_copy.default", "aten.view.dtype")
+"""Operators that have a kernel of their own, and of which tracing leaves a copy, or an alias as well."""
 CROWD: Final = 64
 """Calls that are decomposed together: enough that what one program costs by itself no longer counts."""
 
 
 class Unknown(Exception):
     """Something that torch's own path must lower."""
+
+
+class SharedWrite(Unknown):
+    """A write through a view, or to a value that has one."""
 
 
 @dataclass(frozen=True)
@@ -130,18 +140,43 @@ class Lowering:
     def lowered(self, program: Program, constants: Tensors) -> Lowered | None:
         """The program as the decomposition would leave it; None where torch's own path must do it."""
         try:
-            nodes, outputs, calls = _calls_of(program)
-            self._learn([(node, calls[node.id]) for node in nodes if node.id in calls])
-            return _Stitching(self.pieces, program, constants, nodes, calls, outputs).lowered()
-        except Unknown:
+            nodes, outputs = _with_copies(program)
+            try:
+                return self._stitched(program, constants, nodes, outputs)
+            except SharedWrite:
+                return self._stitched(program, constants, *self._functional(program, nodes, outputs))
+        except (Unknown, NoInverse):
             return None
+
+    def _stitched(self, program: Program, constants: Tensors, nodes: list[Node], outputs: list[int]) -> Lowered:
+        calls = _calls_of(program, nodes)
+        self._learn([(node, calls[node.id]) for node in nodes if node.id in calls])
+        return _Stitching(self.pieces, program, constants, nodes, calls, outputs).lowered()
+
+    def _functional(self, program: Program, nodes: list[Node], outputs: list[int]) -> tuple[list[Node], list[int]]:
+        """The same without writes to what is read in another way; each call was learned before."""
+        calls = _calls_of(program, nodes)
+        fresh = 1 + max(item.id for item in (*program.given(), *nodes))
+        made = Functional(_metas(program, nodes), fresh)
+        for node in nodes:
+            call = calls.get(node.id)
+            piece = self.pieces.get(call.key) if call is not None else None
+            if call is not None and piece is None:
+                raise Unknown(node.op)
+            slots = frozenset().union(*piece.aliases) if piece is not None else frozenset()
+            if len(slots) > 1:
+                raise Unknown(node.op)
+            source = next((call.given[slot] for slot in slots), None) if call is not None else None
+            made.add(node, source, call is not None and call.in_place)
+        return made.nodes, [made.current(identity) for identity in outputs]
 
     def learn(self, programs: Iterable[Program]) -> None:
         """Decompose the calls of many programs together, so that each of them is put together from known pieces."""
         wanted: list[tuple[Node, _Call]] = []
         for program in programs:
             with contextlib.suppress(Unknown):
-                nodes, _, calls = _calls_of(program)
+                nodes, _ = _with_copies(program)
+                calls = _calls_of(program, nodes)
                 wanted += [(node, calls[node.id]) for node in nodes if node.id in calls]
         self._learn(wanted)
 
@@ -177,11 +212,8 @@ class Lowering:
         self.pieces.update((key, piece) for (key, _, _), piece in zip(new, found))
 
     def _traced(self, crowd: Program) -> Graph:
-        module = to_graph_module(crowd, {}, functional=True)
-        tensors = tuple(_empty(item.meta) for item in crowd.inputs)
         with torch.no_grad(), quick_tables():
-            exported = torch.export.export(module, tensors, strict=False)
-            graph: Graph = self.decomposition.whole(exported).graph
+            graph: Graph = self.decomposition.whole(_exported(crowd)).graph
             return graph
 
     def _kept(self, crowd: Program) -> Graph:
@@ -198,14 +230,10 @@ class Lowering:
         if name not in self._known:
             function = ops.resolve(name)
             assert isinstance(function, torch._ops.OpOverload)
-            schema = function._schema
-            aliases = any(item.alias_info is not None for item in (*schema.arguments, *schema.returns))
-            # A fresh copy of a constant is a plain copy after tracing, whatever its schema says.
-            composite = (
-                function is torch.ops.aten.lift_fresh_copy.default
-                or torch._C._dispatch_has_kernel_for_dispatch_key(_qualified(function), "CompositeImplicitAutograd")
-            )
-            self._known[name] = not aliases and not composite and function not in self._table
+            kept = not _is_cia_op(function) or _is_preservable_cia_op(function)
+            in_python = torch._C.DispatchKey.Autograd in function.py_kernels
+            taken_apart = in_python or name in LEAVE_MORE or function in self._table or ops.declares_writes(name)
+            self._known[name] = kept and not taken_apart
         return self._known[name]
 
     _known: dict[str, bool] = field(default_factory=dict)
@@ -215,18 +243,36 @@ class Lowering:
         return self.decomposition.table()
 
 
-def _qualified(function: torch._ops.OpOverload) -> str:
-    schema = function._schema
-    return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-
-
 _New: TypeAlias = "tuple[Any, Node, _Call]"
 
 
+def _exported(program: Program) -> ExportedProgram:
+    """A program without constants as torch.export would leave it: it consists of operators already, so the values that
+    they make are all that is missing. This takes a twentieth of the time."""
+    module = to_graph_module(program, {}, functional=True)
+    given = [node for node in module.graph.nodes if node.op == "placeholder"]
+    with FakeTensorMode() as mode:
+        tensors = [_empty(item.meta) for item in program.inputs]
+        for node, tensor in zip(given, tensors):
+            node.meta["val"] = tensor
+        FakeTensorProp(module, mode).propagate_dont_convert_inputs(*tensors)
+    results = next(node for node in module.graph.nodes if node.op == "output").args[0]
+    signature = ExportGraphSignature(
+        [InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None) for node in given],
+        [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in results],
+    )
+    return ExportedProgram(
+        module, module.graph, signature, {}, {}, _entry(len(given), len(results)), verifiers=[load_verifier("TRAINING")]
+    )
+
+
+def _entry(inputs: int, results: int) -> list[ModuleCallEntry]:
+    """How a flat exported program is called."""
+    given = pytree.tree_structure(((0,) * inputs, {}))
+    return [ModuleCallEntry("", ModuleCallSignature([], [], given, pytree.tree_structure((0,) * results)))]
+
+
 # Calls
-
-
-_ACCESS: Final = "operator.getitem"
 
 
 @dataclass(frozen=True)
@@ -243,7 +289,7 @@ class _Call:
 def _call_of(node: Node, metas: Mapping[int, NodeMeta]) -> _Call:
     if not isinstance(ops.resolve(node.op), torch._ops.OpOverload) or not _tensors_only(node.meta):
         raise Unknown(node.op)
-    in_place = bool(ops.mutated_arguments(node.op))
+    in_place = bool(written_by(node))
     if in_place and not (ops.returns_first_argument(node.op) and len(ops.mutated_arguments(node.op)) == 1):
         raise Unknown(node.op)
     given: dict[int, _Slot] = {}
@@ -260,11 +306,10 @@ def _call_of(node: Node, metas: Mapping[int, NodeMeta]) -> _Call:
     return _Call(tuple(key), tuple(given), tuple(slot.meta for slot in given.values()), in_place)
 
 
-def _calls_of(program: Program) -> tuple[list[Node], list[int], dict[int, _Call]]:
-    """The nodes with copies of what they write to, the values that are returned, and each node's call."""
-    nodes, outputs = _with_copies(program)
+def _calls_of(program: Program, nodes: Sequence[Node]) -> dict[int, _Call]:
+    """Each node's call."""
     metas = _metas(program, nodes)
-    return nodes, outputs, {node.id: _call_of(node, metas) for node in nodes if node.op != _ACCESS}
+    return {node.id: _call_of(node, metas) for node in nodes if node.op != ACCESS}
 
 
 def _tensors_only(meta: NodeMeta) -> bool:
@@ -280,11 +325,15 @@ def _metas(program: Program, nodes: Sequence[Node]) -> dict[int, NodeMeta]:
 
 
 def _with_copies(program: Program) -> tuple[list[Node], list[int]]:
-    """The nodes with a copy of each input and constant that they write to, and the values that are returned."""
+    """The nodes with a copy of each input and constant that they write to, and the values that are returned.
+
+    Nodes that only check what they are given have done so in eager.
+    """
+    nodes = [node for node in program.nodes if not traits(node.op).asserts]
     changed = changed_inputs(program) + sorted(written(program, [constant.id for constant in program.constants]))
     outputs = list(dict.fromkeys(returned(program).values()))
     if not changed:
-        return list(program.nodes), outputs
+        return nodes, outputs
     fresh = max(item.id for item in (*program.given(), *program.nodes)) + 1
     instead = {identity: Ref(fresh + number) for number, identity in enumerate(changed)}
     metas = {item.id: item.meta for item in program.given()}
@@ -296,11 +345,11 @@ def _with_copies(program: Program) -> tuple[list[Node], list[int]]:
     def change(leaf: Any) -> Any:
         return instead.get(int(leaf), leaf) if isinstance(leaf, Ref) else leaf
 
-    nodes = [
+    changed_nodes = [
         Node(node.id, node.op, map_leaves(node.args, change), map_leaves(dict(node.kwargs), change), node.meta)
-        for node in program.nodes
+        for node in nodes
     ]
-    return copies + nodes, [int(instead.get(identity, identity)) for identity in outputs]
+    return copies + changed_nodes, [int(instead.get(identity, identity)) for identity in outputs]
 
 
 # Learning
@@ -357,7 +406,7 @@ def _crowd(calls: Sequence[tuple[Node, _Call]]) -> tuple[Program, list[_Owned]]:
             outputs.append(Ref(here))
         else:
             for number, meta in enumerate(_results_of(node.meta)):
-                nodes.append(Node(count, _ACCESS, (Ref(here), number), {}, meta))
+                nodes.append(Node(count, ACCESS, (Ref(here), number), {}, meta))
                 outputs.append(Ref(count))
                 count += 1
         taken, given = range(first_input, len(inputs)), range(first_output, len(outputs))
@@ -456,7 +505,7 @@ class _Stitching:
             self._given(item, f"input_{item.id}")
         self._refuse_writes_to_shared_memory()
         for node in self._nodes:
-            if node.op == _ACCESS:
+            if node.op == ACCESS:
                 self._access(node)
             else:
                 self._call(node)
@@ -474,28 +523,24 @@ class _Stitching:
         self._memory[item.id] = frozenset([item.id])
 
     def _refuse_writes_to_shared_memory(self) -> None:
-        """A write is a new value for all that read it later, unless a view of that memory is about."""
+        """A write is a new value for all that read it later, unless a view of that memory is about by then."""
         memory: dict[int, frozenset[int]] = dict(self._memory)
         members: dict[int, set[int]] = {identity: {identity} for identity in memory}
-        writes: list[int] = []
         for node in self._nodes:
-            if node.op == _ACCESS:
+            if node.op == ACCESS:
                 memory[node.id] = memory[int(node.args[0])]
             else:
                 piece, call = self._piece(node), self._calls[node.id]
                 if call.in_place:
-                    writes.append(call.given[0])
-                    self._same[node.id] = self._same.get(call.given[0], call.given[0])
-                    memory[node.id] = memory[call.given[0]]
+                    origin = self._same[node.id] = self._same.get(call.given[0], call.given[0])
+                    memory[node.id] = memory[origin]
+                    if any(members[root] - {origin} for root in memory[origin]) or len(memory[origin]) > 1:
+                        raise SharedWrite
                     continue
                 shared = frozenset().union(*piece.aliases)
                 memory[node.id] = frozenset([node.id]).union(*(memory[call.given[slot]] for slot in shared))
             for root in memory[node.id]:
                 members.setdefault(root, set()).add(node.id)
-        for target in writes:
-            origin = self._same.get(target, target)
-            if any(members[root] - {origin} for root in memory[origin]) or len(memory[origin]) > 1:
-                raise Unknown("a write through a view, or to a value that has one")
 
     def _piece(self, node: Node) -> Piece:
         piece = self._pieces.get(self._calls[node.id].key)
@@ -546,9 +591,7 @@ class _Stitching:
             + [InputSpec(InputKind.USER_INPUT, TensorArgument(self._values_name(i.id)), None) for i in program.inputs],
             [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in results],
         )
-        given = pytree.tree_structure((tuple(0 for _ in program.inputs), {}))
-        taken = pytree.tree_structure(tuple(0 for _ in results))
-        calls = [ModuleCallEntry("", ModuleCallSignature([], [], given, taken))]
+        calls = _entry(len(program.inputs), len(results))
         return Lowered(_owner(state), self._graph, signature, state, {}, calls)
 
     def _values_name(self, identity: int) -> str:

@@ -24,9 +24,11 @@ from mindgap.platforms.exported import (
 )
 from mindgap.platforms.lowering import Decomposition, Lowering
 from mindgap.platforms.messages import MessageRules
+from mindgap.platforms.onnx.file import ONNX, FileRun
 from mindgap.platforms.probing import guarded, is_two, working
 from mindgap.platforms.quick_tables import quick_tables
-from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.recipe import Versioned
+from mindgap.platforms.reproducer import Headings, ReproducerText
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
@@ -60,6 +62,13 @@ class OpenVino(Platform):
         LOWERING: LOWERING_MEANS,
     }
     in_crowds: ClassVar = {LOWERING: REMEMBERED}
+    versioned = Versioned("openvino")
+    headings = Headings(
+        "Issue description",
+        reproduce="Step-by-step reproduction",
+        versions="OpenVINO version, operating system, device",
+    )
+    reads = ONNX
     shares_lowering = True
     packages = ("openvino",)
     message_rules = TORCH + MessageRules(
@@ -112,10 +121,34 @@ class OpenVino(Platform):
 
         return ExportedRun(case, exported, infer)
 
+    def prepare_file(self, case: Case, clock: StageClock) -> Prepared:
+        with clock(Stage.CONVERT), quiet():
+            openvino = import_quietly()
+            core = openvino.Core()
+            model = core.read_model(case.file)
+        with clock(Stage.COMPILE):
+            compiled = core.compile_model(model, self.device, properties_of(self.spec))
+
+        def infer(given: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+            names = [next(name for name in port.names if name in given) for port in compiled.inputs]
+            return _run(compiled, [given[name] for name in names])
+
+        return FileRun(case, [port.get_any_name() for port in model.outputs], infer)
+
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         text = _SCRIPT.format(device=_device(spec), settings=properties_of(spec))
-        return ReproducerText(text, exports=True, packages=cls.packages)
+        short = (
+            "import openvino",
+            "converted = openvino.convert_model(torch.export.export(model, inputs, strict=False))",
+            f'compiled = openvino.compile_model(converted, "{_device(spec)}", {properties_of(spec)})',
+            "actual = [torch.as_tensor(result) for result in compiled([x.numpy() for x in inputs]).values()]",
+        )
+        return ReproducerText(text, exports=True, short=short, packages=cls.packages)
+
+    @classmethod
+    def file_script(cls, spec: PlatformSpec) -> str:
+        return _FILE_SCRIPT.format(device=_device(spec), settings=properties_of(spec))
 
     @property
     def device(self) -> str:
@@ -158,6 +191,14 @@ def properties_of(spec: PlatformSpec) -> dict[str, object]:
         found["INFERENCE_NUM_THREADS"] = spec.options.get("threads", 1)
     return found
 
+
+_FILE_SCRIPT: Final = """
+def on_platform(path, feeds):
+    import openvino
+    compiled = openvino.compile_model(path, "{device}", {settings})
+    result = compiled({{name: feeds[name] for port in compiled.inputs for name in port.names if name in feeds}})
+    return [result[i] for i in range(len(compiled.outputs))]
+"""
 
 _SCRIPT: Final = """
 def on_platform(model, inputs):

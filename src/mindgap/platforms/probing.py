@@ -61,8 +61,13 @@ def probe(pool: Pool, specs: Sequence[PlatformSpec]) -> dict[str, Probe]:
 
 
 def _whole(spec: PlatformSpec, answer: Probe) -> Probe:
-    """The answer, unless somebody removed a part of its environment."""
+    """The answer, unless somebody removed a part of its environment.
+
+    Where its environment is not installed this interpreter was asked: its versions are not those of the platform.
+    """
     broken = environment_damage(spec)
+    if not broken and spec.environment and spec.python is None and not answer.available:
+        return Probe(False, reason=answer.reason)
     if not broken:
         return answer
     reason = f"its environment is damaged: {broken}; repair it with: mindgap platforms update {spec.environment}"

@@ -32,6 +32,18 @@ class DebianFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Versioned:
+    """The package whose versions make a runtime another one, for `mindgap bisect`."""
+
+    package: str
+    pins: tuple[str, ...] = ()
+    """What it needs beside torch and what workers need."""
+    size_mb: int = 400
+    """What an environment with one version takes on the disk, at most."""
+    prepare: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """What one environment holds."""
 

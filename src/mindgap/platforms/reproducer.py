@@ -18,8 +18,21 @@ class ReproducerText:
     """Source of `on_platform(model, inputs)`, which returns a list of tensors."""
     exports: bool = False
     """Whether the runtime reads an exported program: it wants a module, and writes to inputs become outputs."""
+    short: tuple[str, ...] = ()
+    """The same in a few lines for an issue: from `model` and the tuple `inputs` to a list of tensors, `actual`; empty
+    where that takes more than a few."""
     packages: tuple[str, ...] = ()
     """Distributions whose versions the script should name, besides torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headings:
+    """What the issue template of a project calls the parts of a report."""
+
+    happens: str = "What happens"
+    due: str = "What should happen"
+    reproduce: str = "To reproduce"
+    versions: str = "Versions"
 
 
 def with_mindgap(spec: PlatformSpec) -> ReproducerText:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -52,13 +53,35 @@ def run_cases(worker: Worker, request: RunCases) -> Iterator[Outcome]:
     """Reports each outcome as soon as it is ready, so that a death costs only the case that was running."""
     collect_seldom()
     shortcuts = worker.platform.in_crowds if request.cheaper else {}
-    ways = [{**request.options, **shortcuts}, request.options] if shortcuts else [request.options]
+    refusals = worker.keep(Refusals)
     for parcel, file in zip(request.cases, request.files):
-        for options in ways:  # a refusal is told as users meet it
-            found = run_case(worker, parcel, Path(file), request.runs, request.program_only, options)
-            if found.ok:
-                break
+        options = {**request.options, **shortcuts}
+        found = run_case(worker, parcel, Path(file), request.runs, request.program_only, options)
+        if shortcuts and not found.ok and not refusals.knows(found):
+            told = run_case(worker, parcel, Path(file), request.runs, request.program_only, request.options)
+            refusals.learn(found, told)
+            found = told
         yield found
+
+
+class Refusals:
+    """Kinds of refusal that users meet as well: the first of each kind that a cheaper way gives is asked for again."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[Status, str]] = set()
+
+    def knows(self, failure: Outcome) -> bool:
+        return _kind_of(failure) in self._known
+
+    def learn(self, cheaper: Outcome, usual: Outcome) -> None:
+        """What the usual way says of a case that the cheaper one refused."""
+        if usual.status is cheaper.status:
+            self._known.add(_kind_of(cheaper))
+
+
+def _kind_of(failure: Outcome) -> tuple[Status, str]:
+    """The same for all refusals whose messages differ only in names and numbers."""
+    return failure.status, re.sub(r"(aten|prims)[.:]\S+|'[^']*'|\w*\(\w*\)|\w*[\d_]\w*", "#", failure.message)
 
 
 def run_case(
@@ -150,6 +173,8 @@ def _opened(
     """The user's own code where this platform can run it, otherwise the program and why."""
     reason = ""
     case = open_parcel(parcel, constants)
+    if case.file:
+        return case, ""
     if platform.runs_source and case.source is not None and not program_only:
         with clock(Stage.LOAD):
             try:
@@ -178,6 +203,9 @@ def _unreachable(case: Case, why: str) -> str:
 
 def _prepared(platform: Platform, case: Case, clock: StageClock) -> Prepared:
     """The case on the platform; without the buffers that it changes where the platform cannot return them."""
+    if case.file:
+        with clock(Stage.CONVERT):
+            return platform.prepare_file(case, clock)
     try:
         return platform.prepare(case, clock)
     except Exception:

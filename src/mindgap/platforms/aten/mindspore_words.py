@@ -103,6 +103,8 @@ def mindspore_words() -> Callable[..., Any]:
         **{name: both(name) for name in same.split()},
         **{name: over(name) for name in ("sum", "mean", "amax", "amin", "any", "all")},
         "relu": functional.relu, "prod": prod,
+        # It has no kernel for integers on the CPU; of booleans it is the logical one, as torch says.
+        "bitwise_not": lambda x: mint.logical_not(x) if x.dtype == ms.bool_ else both("bitwise_not")(x),
         "floor_divide": first(lambda x, y: mint.div(x, y, rounding_mode="floor"), ops.floor_divide),
         "trunc_divide": lambda x, y: mint.div(x, y, rounding_mode="trunc"),
         "cast": lambda x, dtype: x if x.dtype == kind_of(dtype) else x.astype(kind_of(dtype)),

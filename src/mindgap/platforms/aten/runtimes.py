@@ -102,7 +102,7 @@ class MindSpore(AtenRuntime):
                 "pillow==13.0.0", "protobuf==7.36.2", "psutil==7.2.2", "safetensors==0.8.0", "scipy==1.17.1",
                 "six==1.17.0", "wheel==0.48.0",
             ),
-            size_mb=2600,
+            size_mb=2890,
             env={"GLOG_v": "3"},
         )
     }  # fmt: skip

@@ -18,6 +18,7 @@ from mindgap.platforms.exported import Export, by_placeholder, export, quiet
 from mindgap.platforms.ladder import Rung
 from mindgap.platforms.lowering import Decomposition, Lowered, Lowering
 from mindgap.platforms.messages import MessageRules
+from mindgap.platforms.onnx.quick_rewrites import quick_rewrites
 from mindgap.platforms.quick_tables import quick_tables
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
@@ -136,7 +137,8 @@ class _Exporter:
             return self._core.export(exported, registry=self._registry, verbose=False, opset_version=self._opset)
         program = self._core._exported_program_to_onnx_program(exported, registry=self._registry)
         program.model = onnxscript_apis.convert_version(program.model, self._opset)
-        program.optimize()
+        with quick_rewrites():
+            program.optimize()
         return program
 
     def _decomposed(self, exported: ExportedProgram) -> ExportedProgram:

@@ -40,9 +40,11 @@ from mindgap.platforms.onnx.export import (
     exporter,
     require_exporter,
 )
+from mindgap.platforms.onnx.file import ONNX, FileRun
+from mindgap.platforms.onnx.optimisers import DISABLED, OPTIMISERS
 from mindgap.platforms.probing import guarded, is_two, working
-from mindgap.platforms.recipe import Recipe
-from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.recipe import Recipe, Versioned
+from mindgap.platforms.reproducer import Headings, ReproducerText
 from mindgap.program.case import Case
 from mindgap.records.outcome import Stage, Status
 from mindgap.records.platform import PlatformSpec, Probe
@@ -59,8 +61,9 @@ _MESSAGES: Final = EXPORTER + MessageRules(
 )
 
 _UNOPTIMISED: Final = Knob(
-    "graph optimisations off", {"optimisation": "none"}, "optimiser", "onnxruntime runs without graph optimisations"
-)
+    "graph optimisations off", {"optimisation": "none"}, "optimiser", "onnxruntime runs without graph optimisations",
+    cure="options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL",
+)  # fmt: skip
 
 
 WEBGPU: Final = Recipe(
@@ -91,14 +94,20 @@ class OnnxRuntime(Platform):
     options: ClassVar = {
         "optimisation": "none, basic, extended or all (the default)",
         "threads": "threads inside one operator (1)",
+        DISABLED: "names of graph optimisers to switch off (none)",
         "providers": "execution providers in order (CPUExecutionProvider)",
         FALLBACK: FALLBACK_MEANS,
         LOWERING: LOWERING_MEANS,
     }
     in_crowds: ClassVar = {LOWERING: REMEMBERED}
     family = "onnx"
+    versioned = Versioned("onnxruntime", ("flatbuffers==25.12.19", *PINS))
+    reads = ONNX
     shares_lowering = True
     packages = (*PACKAGES, "onnxruntime")
+    headings = Headings(
+        "Describe the issue", versions="Platform, ONNX Runtime version, execution provider (CPU unless said otherwise)"
+    )
     message_rules = _MESSAGES
 
     def probe(self) -> Probe:
@@ -138,6 +147,19 @@ class OnnxRuntime(Platform):
             prepared.fallback = _on_the_cpu(session)
         return prepared
 
+    def prepare_file(self, case: Case, clock: StageClock) -> Prepared:
+        with clock(Stage.COMPILE):
+            session = self.session(case.file)
+        takes = {item.name for item in session.get_inputs()}
+
+        def infer(given: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+            return _run(session, {name: tensor for name, tensor in given.items() if name in takes})
+
+        prepared = FileRun(case, [item.name for item in session.get_outputs()], infer)
+        if self.spec.device is not None:
+            prepared.fallback = _on_the_cpu(session)
+        return prepared
+
     def session(self, source: str | bytes, strict: bool = False) -> Any:
         """A session for a model, given as a path or as bytes; `strict` leaves no node to the CPU provider."""
         import onnxruntime
@@ -152,7 +174,10 @@ class OnnxRuntime(Platform):
         if strict:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         providers = _providers(self.spec)
-        session = onnxruntime.InferenceSession(source, options, providers=providers[:1] if strict else providers)
+        given: Any = self.spec.options.get(DISABLED, ())
+        disabled = {"disabled_optimizers": [str(name) for name in given]} if given else {}
+        chosen = providers[:1] if strict else providers
+        session = onnxruntime.InferenceSession(source, options, providers=chosen, **disabled)
         if providers[0] not in session.get_providers():
             raise StageFailure(Status.ERROR, f"{providers[0]} could not be started: all would run on the CPU provider")
         return session
@@ -178,7 +203,11 @@ class OnnxRuntime(Platform):
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         text = _SCRIPT.format(level=_LEVELS[_level(spec)], threads=threads_of(spec), providers=_providers(spec))
-        return ReproducerText(TO_ONNX + text, exports=True, packages=cls.packages)
+        return ReproducerText(TO_ONNX + text, exports=True, short=_short(spec), packages=cls.packages)
+
+    @classmethod
+    def file_script(cls, spec: PlatformSpec) -> str:
+        return _FILE_SCRIPT.format(level=_LEVELS[_level(spec)], threads=threads_of(spec), providers=_providers(spec))
 
     @classmethod
     def ladder(cls, spec: PlatformSpec) -> Ladder:
@@ -186,7 +215,25 @@ class OnnxRuntime(Platform):
         names = list(_LEVELS)
         *below, own = names[: names.index(_level(spec)) + 1]
         rungs = (*(_rung(name, {"optimisation": name}) for name in below), _rung(own, {}))
-        return Ladder((REFERENCE, *rungs), ((_UNOPTIMISED,) if below else ()) + thread_knobs(spec))
+        knobs = ((_UNOPTIMISED,) if below else ()) + thread_knobs(spec)
+        return Ladder((REFERENCE, *rungs), knobs, OPTIMISERS if below else None)
+
+
+def _short(spec: PlatformSpec) -> tuple[str, ...]:
+    level = "" if _level(spec) == "all" else (
+        f"options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{_LEVELS[_level(spec)]}"
+    )  # fmt: skip
+    options = ("options = onnxruntime.SessionOptions()", level) if level else ()
+    given = "options, " if level else ""
+    return (
+        "import onnxruntime",
+        "exported = torch.export.export(model, inputs, strict=False)",
+        "proto = torch.onnx.export(exported, dynamo=True, verbose=False).model_proto",
+        *options,
+        f"session = onnxruntime.InferenceSession(proto.SerializeToString(), {given}providers={_providers(spec)})",
+        "feeds = dict(zip([i.name for i in session.get_inputs()], [x.numpy() for x in inputs]))",
+        "actual = [torch.as_tensor(result) for result in session.run(None, feeds)]",
+    )
 
 
 def _rung(level: str, options: Mapping[str, str]) -> Rung:
@@ -220,6 +267,16 @@ def _providers(spec: PlatformSpec) -> list[str]:
 def _level(spec: PlatformSpec) -> str:
     return str(spec.options.get("optimisation", "all"))
 
+
+_FILE_SCRIPT: Final = """
+def on_platform(path, feeds):
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{level}
+    options.intra_op_num_threads = {threads}
+    session = onnxruntime.InferenceSession(path, options, providers={providers})
+    return session.run(None, {{i.name: feeds[i.name] for i in session.get_inputs()}})
+"""
 
 _SCRIPT: Final = """
 

@@ -21,6 +21,7 @@ from mindgap.platforms.onnx.export import (
     export_onnx,
     require_exporter,
 )
+from mindgap.platforms.onnx.file import ONNX, FileRun
 from mindgap.platforms.probing import guarded, is_two, working
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.program.case import Case
@@ -36,6 +37,7 @@ class OnnxReference(Platform):
     summary = "ONNX reference implementation"
     install = INSTALL
     family = "onnx"
+    reads = ONNX
     packages = PACKAGES
     message_rules = EXPORTER
 
@@ -59,6 +61,13 @@ class OnnxReference(Platform):
             return _run(evaluator, model.feeds(tensors))
 
         return ExportedRun(case, model.export, infer, model)
+
+    def prepare_file(self, case: Case, clock: StageClock) -> Prepared:
+        with clock(Stage.COMPILE), quiet():
+            from onnx.reference import ReferenceEvaluator
+
+            evaluator = ReferenceEvaluator(case.file)
+        return FileRun(case, evaluator.output_names, lambda given: _run(evaluator, given))
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:

@@ -146,6 +146,7 @@ DEVICES: Final[Mapping[str, Device]] = {
         label="torch_xla.runtime:device_type",
         synchronise="torch_xla:sync",
         seed="torch_xla:manual_seed",
+        stacks=(("torch_xla", "torch_xla:__version__"),),
         compiler="openxla",
     ),
 }

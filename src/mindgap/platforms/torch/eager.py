@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -19,6 +18,7 @@ from mindgap.platforms.torch.presets import PRESETS, policies_of, script_of
 from mindgap.platforms.torch.script import WITHOUT_MKLDNN, on_torch
 from mindgap.platforms.torch.torch_run import (
     PlacedCall,
+    Placement,
     TorchPlatform,
     TorchRun,
     call_with,
@@ -63,16 +63,22 @@ class Eager(TorchPlatform):
 
     def settings(self, call: PlacedCall) -> PlacedCall:
         """The call under the options of this platform."""
-        around: Callable[[], AbstractContextManager[Any]]
-        around = contextlib.nullcontext if self.spec.options.get("mkldnn", True) else without_mkldnn
-        if policies_of(self.spec):
-            around = functools.partial(emulation.emulated, policies_of(self.spec))
 
         def run(tensors: Sequence[torch.Tensor]) -> Any:
-            with around():
+            with self.around():
                 return call(tensors)
 
         return run
+
+    def around(self) -> AbstractContextManager[Any]:
+        """The options of this platform in force."""
+        if policies_of(self.spec):
+            return emulation.emulated(policies_of(self.spec))
+        return contextlib.nullcontext() if self.spec.options.get("mkldnn", True) else without_mkldnn()
+
+    def one_and_one(self, dtype: torch.dtype, placement: Placement) -> torch.Tensor:
+        with self.around():
+            return super().one_and_one(dtype, placement)
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:

@@ -40,7 +40,8 @@ def rungs_to(backend: str) -> tuple[Rung, ...]:
 
 
 def _knob(name: str, layer: str, switches: Mapping[str, object]) -> Knob:
-    return Knob(name, {"inductor": switches}, layer, f"inductor runs with {name}")
+    cure = f"torch._inductor.config.patch({dict(switches)!r})"
+    return Knob(name, {"inductor": switches}, layer, f"inductor runs with {name}", cure=cure)
 
 
 KNOBS: Final = (

@@ -7,6 +7,7 @@ from typing import Final
 
 from mindgap.platforms.base import threads_of
 from mindgap.platforms.reproducer import ReproducerText
+from mindgap.platforms.torch.devices import DEVICES
 from mindgap.records.platform import PlatformSpec
 
 WITHOUT_MKLDNN: Final = "torch.backends.mkldnn.flags(enabled=False)"
@@ -15,6 +16,9 @@ WITHOUT_MKLDNN: Final = "torch.backends.mkldnn.flags(enabled=False)"
 def on_torch(spec: PlatformSpec, call: str, around: Sequence[str] = ()) -> ReproducerText:
     """The text that runs `call` (`model`, or the model compiled) on a device, inside these context managers."""
     lines = ["def on_platform(model, inputs):"]
+    kind = DEVICES.get(spec.device.partition(":")[0]) if spec.device else None
+    if kind is not None and kind.package:
+        lines += [f"    import {kind.package}  # noqa: F401 - torch knows the device from now on", ""]
     if threads_of(spec) > 1:
         lines.append(f"    torch.set_num_threads({threads_of(spec)})")
     indent = "    "
@@ -23,7 +27,19 @@ def on_torch(spec: PlatformSpec, call: str, around: Sequence[str] = ()) -> Repro
         indent += "    "
     body = _ON_DEVICE.format(device=spec.device, call=call) if spec.device else _ON_CPU.format(call=call)
     lines += [indent + line for line in body.strip().splitlines()]
-    return ReproducerText("\n".join(lines) + "\n")
+    packages = (kind.distribution,) if kind is not None and kind.distribution else ()
+    return ReproducerText("\n".join(lines) + "\n", packages=packages, short=_short(spec, call, around))
+
+
+def _short(spec: PlatformSpec, call: str, around: Sequence[str]) -> tuple[str, ...]:
+    """A device needs copies of everything: too much for a few lines."""
+    if spec.device:
+        return ()
+    first = (f"torch.set_num_threads({threads_of(spec)})",)
+    run = ("with torch.no_grad():", f"    actual = {call}(*inputs)")
+    if around:
+        run = (f"with torch.no_grad(), {', '.join(around)}:", f"    actual = {call}(*inputs)")
+    return (*first, *run, "actual = list(actual) if isinstance(actual, (list, tuple)) else [actual]")
 
 
 _ON_CPU: Final = """

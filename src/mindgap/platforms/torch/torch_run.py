@@ -13,8 +13,10 @@ import torch
 
 from mindgap.platforms.base import Platform, Prepared, StageFailure
 from mindgap.platforms.probing import guarded, is_two, working
+from mindgap.platforms.reproducer import Headings
 from mindgap.platforms.torch.devices import CPU, DEVICES, Device
 from mindgap.platforms.torch.messages import TORCH
+from mindgap.platforms.torch.other_versions import VERSIONED
 from mindgap.program.build import named_results
 from mindgap.program.case import Case
 from mindgap.program.graph import Program, map_leaves
@@ -45,6 +47,12 @@ class Placement:
         kind = table[name]
         kind.load()
         return cls(kind, torch.device(f"{kind.torch_device}:{index}" if index else kind.torch_device))
+
+    def numbered(self) -> Placement:
+        """The same with the number that tensors there have: torch_xla's compiler tells `xla` from `xla:0`."""
+        if self.device is None or ":" in str(self.device):
+            return self
+        return replace(self, device=torch.empty(0, device=self.device).device)
 
     def put(self, tensor: torch.Tensor) -> torch.Tensor:
         """A copy of a tensor on the device with exactly the same strides."""
@@ -138,9 +146,15 @@ class TorchPlatform(Platform):
 
     runs_source = True
     family = "torch"
+    works_in_copies = True
+    versioned = VERSIONED
+    headings = Headings("🐛 Describe the bug")
     packages = ("torch", *sorted({d.distribution for d in DEVICES.values() if d.distribution}))
     message_rules = TORCH
-    options: ClassVar = {"threads": "threads inside one operator (1)"}
+    options: ClassVar = {
+        "threads": "threads inside one operator (1)",
+        "torch": "the version of torch that its interpreter must have",
+    }
     device_table: ClassVar[dict[str, Device]] = dict(DEVICES)
     hardware: ClassVar = {name: device.hardware for name, device in DEVICES.items()}
 
@@ -166,26 +180,31 @@ class TorchPlatform(Platform):
         placement = self.placement
         kind = placement.kind
         version = " ".join(filter(None, [torch.__version__, kind.stack()]))
+        wanted = str(self.spec.options.get("torch", ""))
+        if wanted and torch.__version__.partition("+")[0] != wanted:
+            return Probe(False, version, reason=f"this is torch {torch.__version__}, not {wanted}")
         if not kind.is_available():
             return Probe(False, version, reason=f"torch {torch.__version__} finds no {kind.torch_device} device")
-        dtypes = working([name for name in DTYPES if name not in kind.lacks], lambda name: _adds(name, placement))
+        dtypes = working(
+            [name for name in DTYPES if name not in kind.lacks],
+            lambda name: is_two(self.one_and_one(DTYPES[name], placement), name),
+        )
         name = f"CPU {torch.backends.cpu.get_cpu_capability()}" if placement.device is None else kind.name()
         return Probe(True, version, name, dtypes)
 
+    def one_and_one(self, dtype: torch.dtype, placement: Placement) -> torch.Tensor:
+        """1 + 1, computed as this platform computes."""
+        one = torch.ones(2, dtype=dtype).to(placement.device or "cpu")
+        total = (one + one).cpu()
+        placement.kind.wait()
+        return total
+
     def placement_for(self, case: Case) -> Placement:
         """Where the case will run; refuses inputs that cannot be there."""
-        placement = self.placement
+        placement = self.placement.numbered()
         for item in case.inputs.tensors:
             placement.kind.refuse_missing(item.name, item.tensor.dtype)
         return placement
-
-
-def _adds(dtype: str, placement: Placement) -> bool:
-    """Whether 1 + 1 is right on the device."""
-    one = torch.ones(2, dtype=DTYPES[dtype]).to(placement.device or "cpu")
-    total = (one + one).cpu()
-    placement.kind.wait()
-    return is_two(total, dtype)
 
 
 def own_model(case: Case, placement: Placement) -> Callable[..., Any] | None:
