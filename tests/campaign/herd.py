@@ -47,6 +47,7 @@ class _Run(Prepared):
 class Herd(Platform):
     runtime = "herd"
     summary = "wrong, unsupported or deadly by operator"
+    works_in_copies = True
 
     def probe(self) -> Probe:
         return Probe(available=True, version="1", device="test")

@@ -6,23 +6,30 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindgap.campaign.crowds import Interest
+from mindgap.campaign.crowds import CrowdRunner, Interest
 from mindgap.campaign.culprits import culprit
 from mindgap.campaign.dossier import NumberedVariant
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.reader import open_ledger, read
+from mindgap.execution.batches import BatchWorker
 from mindgap.execution.parcel import Parcel
+from mindgap.execution.pool import Pool
+from mindgap.execution.process import Death
 from mindgap.platforms.config import Config
+from mindgap.platforms.registry import resolve
+from mindgap.program.codec import encode
 from mindgap.program.graph import Input, Node, Program, Ref
 from mindgap.program.made import Made
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import Limits, PlatformSpec
+from mindgap.records.tensors import TensorMeta
 from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Kind
 from mindgap.report.campaign import fragments_table, headline, undecided
@@ -124,7 +131,7 @@ def test_who_refuses_or_dies_does_so_alone(hunted: Path) -> None:
 def test_fragments_and_variants_are_told_apart(hunted: Path) -> None:
     campaign = read(hunted)
     assert (campaign.variants, campaign.fragments, campaign.platforms) == (0, COUNT, ())
-    assert headline(campaign).startswith(f"0 variants and {COUNT} fragments")
+    assert headline(campaign).startswith(f"{COUNT} fragments of")
     titles, rows = fragments_table(campaign)
     shown = dict(zip(titles, rows[0]))
     assert shown["platform"] == "herd" and shown["ran"] == str(COUNT) and int(shown["seen only in a crowd"]) > 0
@@ -158,6 +165,57 @@ def test_what_is_foreseen_runs_one_by_one_and_nobody_suffers_for_another(hunted:
     assert {n: status for n, (status, _) in apart.items()} == {n: s for n, (s, _) in rows[hunted.name].items()}
     assert sum(note == "foreseen" for _, note in apart.values()) > COUNT // 2
     assert not read(tmp_path / "apart").crowd_only
+
+
+def test_rounds_of_what_ends_the_worker_before_they_run_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that hangs would hang in each of them."""
+
+    def rounds(structure: str, op: str, count: int) -> list[NumberedVariant]:
+        parcels = [Parcel(encode(fragment(n, [op]).program), structure=structure) for n in range(count)]
+        return [replace(numbered(), parcel=parcel) for parcel in parcels]
+
+    tried: list[int] = []
+    alone = BatchWorker._alone
+
+    def counted(self: BatchWorker[Any, Any], number: int, *rest: Any) -> None:
+        tried.append(number)
+        alone(self, number, *rest)
+
+    monkeypatch.setattr(BatchWorker, "_alone", counted)
+    variants = rounds("a", "aten.sin.default", 2) + rounds("b", herd.DEADLY, 4) + rounds("c", "aten.neg.default", 2)
+    found: dict[int, Outcome] = {}
+    with Pool() as pool:
+        runner = CrowdRunner(pool, config("Flock").platforms["herd"], Interest(), lambda: False, pytest.fail)
+        runner.run(variants, [False] * 8, found.__setitem__)
+        runner.run(variants[2:4], [False] * 2, found.__setitem__)
+    assert [found[n].status for n in range(2, 8)] == [Status.CRASH] * 4 + [Status.OK] * 2
+    assert [found[n].status for n in range(2)] == [Status.CRASH] * 2, "in another crowd neither"
+    assert len(tried) == 1
+
+
+def test_threads_do_not_come_along_into_a_copy_so_what_eager_refuses_runs_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A copy of a process with threads would wait for them until it is ended."""
+    answers: list[object] = []
+    once = BatchWorker.once
+
+    def told(self: BatchWorker[Any, Any], *given: Any, **named: Any) -> Any:
+        answers.append(once(self, *given, **named))
+        return answers[-1]
+
+    monkeypatch.setattr(BatchWorker, "once", told)
+    spec = replace(resolve("eager"), options={"threads": 4})
+    meta = TensorMeta((1 << 18,), "float32", (1,))
+    node = Node(1, "aten.exp.default", (Ref(0),), {}, meta)
+    large = Program("large", (Input(0, "x", meta),), (), (node,), (Ref(1),), (Made(0, "x", -1.0, 1.0),))
+    variants = [replace(numbered(), parcel=Parcel(encode(large), structure=structure)) for structure in "aab"]
+    found: dict[int, Outcome] = {}
+    with Pool() as pool:
+        runner = CrowdRunner(pool, spec, Interest(), lambda: False, pytest.fail)
+        runner.run(variants, [False, True, True], found.__setitem__)
+    assert [found[n].status for n in range(3)] == [Status.OK] * 3
+    assert not [answer for answer in answers if isinstance(answer, Death)]
 
 
 def numbered(*contexts: str) -> NumberedVariant:

@@ -115,22 +115,39 @@ def test_a_platform_that_joins_by_sample_sees_the_same_part_every_time(tmp_path:
     assert ending.campaign.platforms[0].done == 24
 
 
-def test_a_slow_platform_falls_behind_and_is_served_later(
-    planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_platform_falls_behind_and_is_served_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fast platform does not wait; what comes late is judged as if all had come together."""
     monkeypatch.setattr("mindgap.campaign.campaign_run.BACKLOG", 1)
     phases = set()
+    settings = programs.config()
+    slow = replace(settings.platforms["wrong"], name="slow", adapter="tests.campaign.planted:Slow")
+    ending = programs.run(
+        tmp_path,
+        programs.plan("wrong", "slow"),
+        config=replace(settings, platforms=settings.platforms | {"slow": slow}),
+        numbering=programs.MadeHere(lambda: programs.slowly(0.1)),
+        watch=lambda now: phases.add(now.phase),
+    )
+    assert ending.complete and "late" in phases
+    found = {item.name: item.conclusions for item in ending.campaign.platforms}
+    assert found["slow"] == found["wrong"] and found["slow"]["diverges"]
+
+
+def test_eager_does_not_run_ahead_of_the_only_other_platform(
+    planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it alone has run compares with nothing, and would cost the time that the other one lacks."""
+    monkeypatch.setattr("mindgap.campaign.campaign_run.BACKLOG", 1)
+    ahead = []
     settings = programs.config()
     slow = replace(settings.platforms["wrong"], adapter="tests.campaign.planted:Slow")
     ending = programs.run(
         tmp_path,
         programs.plan("wrong"),
         config=replace(settings, platforms={"wrong": slow}),
-        numbering=programs.MadeHere(lambda: programs.slowly(0.1)),
-        watch=lambda now: phases.add(now.phase),
+        watch=lambda now: ahead.append(now.platforms["eager"].done - now.platforms["wrong"].done),
     )
-    assert ending.complete and "late" in phases
+    assert ending.complete and max(ahead) < 12
     assert_same(planted, tmp_path)
 
 
@@ -287,6 +304,7 @@ def test_a_ledger_of_schema_1_is_brought_up_to_date(planted: Path, tmp_path: Pat
         f"UPDATE meta SET value = '1' WHERE key = 'schema'; {_WITHOUT_FRAGMENTS}"
         "ALTER TABLE verdicts ADD COLUMN suspect TEXT;"
         "DROP TABLE runs; DROP TABLE explanations; DROP TABLE finding_ids;"
+        "DELETE FROM meta WHERE key = 'finding_places';"
         "CREATE TABLE findings (id TEXT, signature TEXT); CREATE TABLE members (finding TEXT);"
         "INSERT INTO findings VALUES ('F-07', 'divergence | wrong | value | candidate |  | run | ')"
     )

@@ -161,15 +161,15 @@ def test_a_first_program_that_takes_long_holds_up_nobody(tmp_path: Path, monkeyp
     monkeypatch.setattr("mindgap.campaign.queues.TRIAL_S", 0.2)
     seen: list[Snapshot] = []
     known = programs.config()
-    late = replace(known.platforms["wrong"], adapter="tests.campaign.planted:SlowStart")
+    late = replace(known.platforms["wrong"], name="late", adapter="tests.campaign.planted:SlowStart")
     ending = programs.run(
         tmp_path,
-        programs.plan("wrong"),
-        config=replace(known, platforms={"wrong": late}),
+        programs.plan("wrong", "late"),
+        config=replace(known, platforms=known.platforms | {"late": late}),
         watch=seen.append,
     )
     assert ending.complete
-    assert any(now.finished > 12 and not now.platforms["wrong"].done for now in seen), seen
+    assert any(now.finished > 12 and not now.platforms["late"].done for now in seen), seen
     assert all(now.finished <= now.total == 24 for now in seen)
     assert all(lane.done <= lane.total == 24 for now in seen for lane in now.platforms.values())
     assert seen[-1].finished == 24 and seen[-1].left_s == 0.0

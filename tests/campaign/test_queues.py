@@ -33,7 +33,7 @@ def await_batches(batches: list[list[int]], count: int) -> None:
 
 def test_a_full_batch_does_not_wait() -> None:
     with gathering(Gather(3, 600.0, 600.0)) as (queue, batches):
-        queue.batches = 30  # late in a campaign
+        queue.batches = 10_000  # late in a campaign
         for item in range(7):
             queue.put(item)
         queue.start()

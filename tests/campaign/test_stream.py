@@ -79,6 +79,15 @@ def test_a_call_that_crashes_is_not_made_again(tmp_path: Path, monkeypatch: pyte
     assert streams[0] == streams[1] == streams[2] and len(streams[0]) == PLAN.variants
 
 
+def test_a_variant_that_cannot_be_made_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "MOST_DEATHS", 2)
+    lethal = replace(MAKER, adapter="tests.campaign.crashing:Lethal", env={"PYTHONPATH": str(ROOT)})
+    monkeypatch.setattr(stream, "MAKER", lethal)
+    with Pool() as pool:
+        made = [variant.number for variant in stream_of(PLAN, tmp_path, pool).pick(lambda number: True, 8)]
+    assert made == [0, 1, 2, 3, 4, 6, 7]
+
+
 def test_a_worker_that_always_dies_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "MOST_DEATHS", 2)
     with Pool() as pool:
@@ -88,7 +97,7 @@ def test_a_worker_that_always_dies_is_said(tmp_path: Path, monkeypatch: pytest.M
         dead.chmod(0o755)
         pool.retire(MAKER)
         monkeypatch.setattr(stream, "MAKER", replace(MAKER, python=str(dead)))
-        with pytest.raises(MindgapError, match="variant 0 cannot be made"):
+        with pytest.raises(MindgapError, match="variant 2 cannot be made"):
             list(numbering.pick(lambda number: True, 3))
 
 
@@ -108,3 +117,15 @@ def test_a_large_corpus_is_worked_through_in_portions(tmp_path: Path, monkeypatc
     bases = [{whole[n].provenance.base for n in range(first, first + 5)} for first in (0, 5, 10)]
     assert all(len(found) <= 2 for found in bases) and len(set.union(*bases)) > 2
     assert made(7, 14) == {number: whole[number] for number in (7, 14)}, "portions that nobody wants are skipped"
+
+
+def test_unmodified_programs_come_as_they_are_and_each_once(tmp_path: Path) -> None:
+    plan = streaming.StreamPlan(NAMES, None, 0, str(tmp_path / "weights"), str(tmp_path / "calls"), unmodified=True)
+    stream = streaming.Streaming()
+    count = stream.open(plan)
+    made = [item for item in stream.make(range(count)) if item.provenance is not None]
+    assert [item.number for item in made] == list(range(count)) == list(range(len(NAMES)))
+    bases = base.load_bases(NAMES)
+    assert [item.provenance.base for item in made] == [item.fingerprint for item in bases]
+    assert [item.nodes for item in made] == [len(item.program.nodes) for item in bases]
+    assert not any(item.provenance.mutations for item in made)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mindgap.campaign.known import Known
-from mindgap.campaign.triage import Explained, group, new_ids, rough_key, with_known
+from mindgap.campaign.triage import Explained, group, rough_key, with_known, with_new_ids
 from mindgap.records.explanation import Cause, CauseKind, Explanation, Layer, Proof, Script, TracedOperator
-from mindgap.records.finding import Evidence
+from mindgap.records.finding import Evidence, Finding, Ids
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 from tests.records.test_check import result
@@ -106,13 +106,37 @@ def test_failures_are_grouped_by_message_and_the_gravest_come_first() -> None:
 
 
 def test_ids_stay_with_their_findings() -> None:
-    first = group([evidence(1), failure(3, "openvino", "crash", "x")])
-    before = new_ids(first, {})
-    assert [before[finding.signature] for finding in first] == ["F-01", "F-02"]
-    later = group([evidence(1), evidence(2, operator="aten.sin.default"), failure(3, "openvino", "crash", "x")])
-    ids = {**before, **new_ids(later, before)}
-    named = {finding.operator: ids[finding.signature] for finding in later if finding.category == "divergence"}
-    assert named == {"aten.tanh.default": "F-01", "aten.sin.default": "F-03"}
+    first = [evidence(1), failure(3, "openvino", "crash", "x")]
+    before = with_new_ids(group(first), Ids())
+    assert ids_of(group(first, ids=before)) == {"aten.tanh.default": "F-01", "": "F-02"}
+    later = [*first, evidence(2, operator="aten.sin.default")]
+    ids = with_new_ids(group(later, ids=before), before)
+    assert ids_of(group(later, ids=ids)) == {"aten.tanh.default": "F-01", "": "F-02", "aten.sin.default": "F-03"}
+
+
+def ids_of(findings: list[Finding]) -> dict[str, str]:
+    return {finding.operator: finding.id for finding in findings}
+
+
+def test_an_id_stays_when_the_operator_becomes_known() -> None:
+    """The signature is another then, and what looked like one finding may turn out to be two."""
+    ids = with_new_ids(group([evidence(1, operator=None), evidence(2, operator=None)]), Ids())
+    assert ids_of(group([evidence(1), evidence(2)], ids=ids)) == {"aten.tanh.default": "F-01"}
+    parted = [evidence(1), evidence(2, operator=None), evidence(3, operator="aten.sin.default")]
+    found = group(parted, ids=ids)
+    assert ids_of(found) == {"aten.tanh.default": "F-01", "": "", "aten.sin.default": ""}
+    ids = with_new_ids(found, ids)
+    assert ids_of(group(parted, ids=ids)) == {"aten.tanh.default": "F-01", "": "F-02", "aten.sin.default": "F-03"}
+
+
+def test_an_id_without_its_evidence_goes_by_signature() -> None:
+    """Ledgers that were written before only have signatures."""
+    (finding,) = group([evidence(1)])
+    old = Ids({finding.signature: "F-07"})
+    assert group([evidence(1)], ids=old)[0].id == "F-07"
+    (later,) = group([evidence(5)], ids=Ids(old.by_signature, {"F-07": evidence(1).place}))
+    assert later.id == "F-07", "the program of the id is no evidence any more"
+    assert with_new_ids(group([evidence(2, kind="nonfinite")]), old).places.keys() == {"F-08"}
 
 
 def explanation(operator: str = "aten.tanh.default", remark: str = "has the wrong sign", layer: str = "") -> Explained:
@@ -145,7 +169,8 @@ def test_another_cause_of_the_same_operator_is_another_finding() -> None:
 
 def test_a_merged_finding_keeps_the_older_id() -> None:
     seen = [evidence(2, kind="nonfinite"), evidence(1)]
-    ids = {finding.signature: f"F-0{n}" for n, finding in enumerate(group(seen), 1)}
+    ids = with_new_ids(group(seen), Ids())
+    assert [finding.id for finding in group(seen, ids=ids)] == ["F-01", "F-02"]
     (merged,) = group(seen, {(1, "inductor"): explanation(), (2, "inductor"): explanation()}, ids)
     assert merged.id == "F-01"
 

@@ -206,3 +206,19 @@ def test_only_what_float32_flushes_may_be_flushed(dtype):
     expected = Expected(dtype, tiny.double(), None)
     flushed = float(deviation(torch.zeros_like(tiny), expected)) <= THRESHOLD
     assert flushed == (dtype is not torch.float16)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 40), st.floats(-5, 20), st.booleans())
+def test_a_polynomial_by_its_recurrence_is_rounding(degree, start, fused):
+    x = start + torch.linspace(0, 1, 64)
+    step = torch.float64 if fused else torch.float32  # the sum of a step rounded once, as a fused instruction does it
+    before, now = torch.ones(64), 1 - x
+    for k in range(1, degree):
+        before, now = now, (((2 * k + 1 - x).to(step) * now - (k * before).to(step)).float() / (k + 1))
+    wrong = torch.special.laguerre_polynomial_l(x, degree - 1)
+    eager = torch.special.laguerre_polynomial_l(x, degree)
+    survey = surveyed(lambda t: torch.special.laguerre_polynomial_l(t, torch.tensor(float(degree))), x)
+    found = judge(ok("eager", eager), [ok("c", now), ok("wrong", wrong)], survey)
+    assert found["c"].verdict.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING)
+    assert found["wrong"].verdict.conclusion is Conclusion.DIVERGES

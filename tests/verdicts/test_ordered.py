@@ -68,3 +68,20 @@ def test_a_stable_sort_promises_the_order_of_ties():
     values = torch.tensor([1.0, 2.0, 3.0, 3.0])
     found = verdict(known, (values, torch.tensor([1, 3, 0, 2])), (values, torch.tensor([1, 3, 2, 0])))
     assert found.conclusion is Conclusion.DIVERGES
+
+
+def test_where_a_sum_overflows_in_one_order_only_its_place_is_unspecified():
+    big = 3e38
+    x = torch.tensor([[big, big, -big, -big], [1.0, 2.0, 3.0, 4.0], [-big, -big, big, 0.0]])
+
+    def smallest(t):
+        sums = t.sum(1)
+        return sums, sums.argmin()
+
+    known = surveyed(smallest, x)
+    one = (torch.tensor([0.0, 10.0, -torch.inf]), torch.tensor(2))
+    other = (torch.tensor([torch.nan, 10.0, -big]), torch.tensor(0))
+    found = verdict(known, one, other)
+    assert (found.conclusion, found.rule) == (Conclusion.HAZARD, "accumulation-order")
+    ordinary = surveyed(smallest, x.clamp(-9, 9))
+    assert verdict(ordinary, (x[:, 0] * 0, torch.tensor(2)), (x[:, 0] * 0, torch.tensor(1))).kind is Kind.ORDER

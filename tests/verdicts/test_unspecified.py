@@ -38,6 +38,7 @@ MATCHING = {
     "resized-memory": call("aten.resize_.default", torch.zeros(2), [4]),
     "overlapping-memory": call("aten.copy_.default", ROWS[:, 1:], ROWS[:, :-1]),
     "accumulation-order": call("aten.sum.default", torch.tensor([3e38, 3e38, -3e38])),
+    "cancelled-sum": call("aten.sum.default", torch.tensor([1.0, 2.0**-25, -1.0])),
     "unknown-mode": call("aten.grid_sampler_2d.default", torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 3, 0, False),
     "unordered-offsets": call("aten.embedding_bag.default", ROWS, torch.tensor([0, 1, 2]), torch.tensor([0, 2, 1])),
 }
@@ -60,6 +61,7 @@ HARMLESS = {
     "resized-memory": call("aten.resize_.default", torch.zeros(4), [2]),
     "overlapping-memory": call("aten.copy_.default", ROWS[:, 1::2], ROWS[:, 0::2]),
     "accumulation-order": call("aten.sum.default", torch.tensor([3e38, 3e38, 3e38])),  # Inf in any order
+    "cancelled-sum": call("aten.sum.default", torch.tensor([1.0, 2.0**-9, -1.0])),
     "unknown-mode": call("aten.grid_sampler_2d.default", torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 2, 2, False),
     "unordered-offsets": call("aten.embedding_bag.default", ROWS, torch.tensor([0, 1, 2]), torch.tensor([0, 1, 1])),
 }
@@ -69,6 +71,11 @@ def test_every_rule_has_both_examples_and_says_why():
     assert set(MATCHING) == set(HARMLESS) == set(CALL_RULES)
     for rule in RULES.values():
         assert len(rule.reason) > 20 and rule.reference
+
+
+def test_sums_of_whole_numbers_have_no_order():
+    whole = torch.tensor([[100, 1, -100]], dtype=torch.int8)
+    assert matching(call("aten.sum.default", whole)) == matching(call("aten.mm.default", whole, whole.T)) == []
 
 
 @pytest.mark.parametrize("rule", CALL_RULES)
@@ -113,6 +120,11 @@ REACH = [
     ("accumulation-order", lambda t: t.mean(1), [torch.tensor([[BIG, BIG], [BIG, -BIG]])], [0]),
     ("accumulation-order", lambda a, b: a @ b, [torch.tensor([[1e20, 1e20, 1.0], [1e10, 1e10, -1e20]]),
      torch.tensor([1e20, -1e20, 1.0])], [0]),
+    ("accumulation-order", lambda a, b: a @ b, [torch.tensor([[BIG, 1e20, 1.0], [1.0, 1.0, 1.0]]),
+     torch.tensor([BIG, -1e20, 1.0])], [0]),
+    ("cancelled-sum", lambda t: 1 / t.sum(1), [torch.tensor([[1.0, 2.0**-25, -1.0], [1.0, 2.0**-25, 1.0]])], [0]),
+    ("cancelled-sum", lambda t: t.sum(1).remainder(t.sum(1)),
+     [torch.tensor([[1.0, 2.0**-24, -1.0], [2.0, 2.0**-9, -2.0]])], [0]),
     ("accumulation-order", lambda t: t.cumsum(0), [torch.tensor([BIG, -BIG, -BIG, BIG, BIG])], [2, 3, 4]),
     ("accumulation-order", lambda t, i, s: t.index_add(0, i, s),
      [torch.zeros(2), torch.tensor([0, 0, 0, 1]), torch.tensor([BIG, BIG, -BIG, BIG])], [0]),

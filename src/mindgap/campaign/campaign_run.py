@@ -67,6 +67,8 @@ class CampaignRun:
         self.failure: BaseException | None = None
         self.changed: list[str] = []
         """Platforms whose version is another than in an earlier run."""
+        self.closing = False
+        """Whether nothing new runs any more."""
         self.conclusions: dict[str, int] = {}
         self.kinds: set[tuple[str, ...]] = set()
         self._ledger_lock = threading.Lock()
@@ -108,6 +110,9 @@ class CampaignRun:
                 yield variant
 
         def feed() -> None:
+            if self.closing:
+                self.progress.saw_all()
+                return
             wanted = numbering.pick(lambda n: n in open_ or n not in done, self.plan.variants)
             in_order = self.plan.sweep is not None  # every platform has had an operator before any goes far ahead
             left = self._pass(seen(wanted), done, patient=in_order)
@@ -120,7 +125,8 @@ class CampaignRun:
                 left = self._pass(again, self.ledger.done(), patient=True)
                 self._drain()
 
-        return self._work(feed, numbering, hours, watch)
+        reason = self._work(feed, numbering, hours, watch)
+        return "time" if self.closing and reason == "done" else reason  # what has not run yet waits
 
     def merge(self, numbering: Numbering, numbers: set[int], given: Given, watch: Watch) -> str:
         """Take in what platforms elsewhere did with these variants."""
@@ -229,7 +235,7 @@ class CampaignRun:
             if variant.is_fragment:
                 chosen = self._chosen_for_fragment(variant, due, patient)
             else:
-                chosen = [n for n in due if patient or not self._is_behind(n)]
+                chosen = due if patient else self._chosen_for_whole(due)
             if len(chosen) < len(due):
                 left.add(variant.number)
             elsewhere = given(variant)
@@ -237,6 +243,16 @@ class CampaignRun:
                 if part or elsewhere:
                     self._begin(variant, part, elsewhere, bool(known), patient)
         return left
+
+    def _chosen_for_whole(self, due: list[str]) -> list[str]:
+        """Platforms that have room: one more result of eager's alone helps nobody, so it waits for another platform,
+        or, where fragments come next, for another pass."""
+        while True:
+            chosen = [name for name in due if not self._is_behind(name)]
+            if chosen != [BASELINE] or due == [BASELINE]:
+                return chosen
+            if self.plan.fragments or self.stop.wait(0.05):
+                return []
 
     def _chosen_for_fragment(self, variant: NumberedVariant, due: list[str], patient: bool) -> list[str]:
         """Platforms that take a fragment now: waits while all are busy, as another fragment helps nobody then."""

@@ -31,6 +31,9 @@ Refusal = tuple[str, str]
 """The operator that eager refuses and its message, without numbers and names."""
 CROWD: Final = 48
 """Programs in a crowd of those that a platform is known to accept; all rounds of a fragment are one program."""
+FRAGMENT_S: Final = 30.0
+"""CPU time of one fragment where each is prepared alone, a hundred times of what it costs: compilers do hang, and all
+others wait."""
 CROWD_WORKER: Final = "crowds"
 RISKY_WORKER: Final = "risky"
 ALONE_WORKER: Final = "alone"
@@ -96,7 +99,7 @@ class Interest:
                     self._turned_down[part] += breaks
             if outcome.ok:
                 self._accepted.update(signatures)
-            elif outcome.status is Status.UNSUPPORTED:
+            elif outcome.status in (Status.UNSUPPORTED, Status.TIMEOUT):
                 named = operators_in(outcome.message)
                 self._refused.update({_operator(name) for name in unknown if _name(name) in named})
                 self._refused.update(unknown if len(unknown) == 1 else ())
@@ -179,14 +182,22 @@ class CrowdRunner:
 
     def __init__(self, pool: Pool, spec: PlatformSpec, interest: Interest, stopped: Stopped, on_pause: OnPause) -> None:
         self._pool = pool
-        self._spec = replace(spec, worker=CROWD_WORKER)
+        adapter = adapter_class(spec) or Platform
+        self._shares_lowering = adapter.shares_lowering
+        self._can_be_copied = adapter.can_be_copied(spec)
+        limits = (
+            replace(spec.limits, cpu_s=min(FRAGMENT_S, spec.limits.cpu_s)) if self._shares_lowering else spec.limits
+        )
+        self._spec = replace(spec, worker=CROWD_WORKER, limits=limits)
         self._interest = interest
         self._stopped = stopped
-        self._shares_lowering = (adapter_class(spec) or Platform).shares_lowering
         self._worker = BatchWorker(pool, self._spec, run_crowd, stopped=stopped, on_pause=on_pause)
-        apart = replace(spec, worker=RISKY_WORKER)
-        self._risky = BatchWorker(pool, apart, run_crowd, stopped=stopped, on_pause=on_pause)
+        self._risky = BatchWorker(
+            pool, replace(self._spec, worker=RISKY_WORKER), run_crowd, stopped=stopped, on_pause=on_pause
+        )
         """For what eager refuses: when it dies, what the other one has learned stays."""
+        self._hopeless: dict[str, Outcome] = {}
+        """By structure: how it ended the worker before any of its rounds ran, so that none of them can."""
 
     def run(
         self, variants: Sequence[NumberedVariant], refused: Sequence[bool], done: Callable[[int, Outcome], None]
@@ -201,6 +212,9 @@ class CrowdRunner:
             self._settle_apart(self._risky, variants, [n for n in numbers if refused[n]], done)
             return
         groups = structures_of([variant.parcel for variant in variants])
+        if not self._can_be_copied:
+            self._settle_apart(self._risky, variants, [n for n in range(len(variants)) if refused[n]], done)
+            groups = [some for group in groups if (some := [n for n in group if not refused[n]])]
         wild = [group for group in groups if all(refused[number] for number in group)]
         usual = [group for group in groups if group not in wild]
         crowds: list[list[list[int]]] = [*self._interest.crowds(variants, usual, CROWD), wild]
@@ -232,9 +246,21 @@ class CrowdRunner:
 
         def on_death(place: int, death: Death) -> None:
             files[place].unlink(missing_ok=True)
-            settle(place, died(self._spec.name, death))
+            outcome = died(self._spec.name, death)
+            structure = variants[numbers[place]].parcel.structure
+            if structure and outcome.stage is not Stage.RUN:
+                self._hopeless[structure] = outcome
+            settle(place, outcome)
 
-        worker.work(len(numbers), request, accept, on_death)
+        def is_settled(place: int) -> bool:
+            outcome = self._hopeless.get(variants[numbers[place]].parcel.structure)
+            if outcome is not None:
+                settle(place, outcome)
+            return outcome is not None
+
+        left = [place for place in range(len(numbers)) if not is_settled(place)]
+        numbers, files = [numbers[place] for place in left], [files[place] for place in left]
+        worker.work(len(numbers), request, accept, on_death, is_settled)
 
     def _settle_all(
         self,
@@ -283,7 +309,7 @@ class CrowdRunner:
         request = RunCrowd(tuple(v.parcel for v in variants), tuple(map(str, files)), risky=risky)
         found = self._worker.once(request)
         if isinstance(found, Death) and len(variants) > 1:
-            found = self._worker.once(replace(request, guarded=True))
+            found = self._worker.once(replace(request, guarded=True)) if self._can_be_copied else found
         elif isinstance(found, Death):  # others died with it before: it must die by itself
             found = self._worker.once(request, fresh=True)
             found = in_a_row(found) if isinstance(found, Death) else found

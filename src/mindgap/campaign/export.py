@@ -47,10 +47,15 @@ def export(directory: Path, target: Path, parquet: bool = False) -> dict[str, tu
             raise UsageError(f"cannot write to {target}", cause=error.strerror) from error
         found = {}
         for name, columns, rows in _tables(data):
-            path = target / f"{name}.{'parquet' if parquet else 'csv'}"
-            write_whole(path, _parquet(columns, rows) if parquet else _csv(columns, rows))
-            found[name] = (len(rows), path)
+            found[name] = (len(rows), write_table(target, name, columns, rows, parquet))
     return found
+
+
+def write_table(target: Path, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], parquet: bool) -> Path:
+    """One table in its file."""
+    path = target / f"{name}.{'parquet' if parquet else 'csv'}"
+    write_whole(path, _parquet(columns, rows) if parquet else _csv(columns, rows))
+    return path
 
 
 def _tables(data: sqlite3.Connection) -> Iterator[tuple[str, list[str], list[tuple[Any, ...]]]]:

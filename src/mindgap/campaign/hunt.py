@@ -18,7 +18,7 @@ from mindgap.campaign.progress import Snapshot
 from mindgap.campaign.reader import Campaign, findings_of, read
 from mindgap.campaign.results import Results
 from mindgap.campaign.stream import Numbering, stream_of
-from mindgap.campaign.triage import new_ids
+from mindgap.campaign.triage import with_new_ids
 from mindgap.campaign.workforce import LocalWorkforce, Workforce
 from mindgap.errors import NoSpace, UsageError
 from mindgap.execution.batches import SPACE_WAIT_S
@@ -67,12 +67,14 @@ def hunt(
     import_paths: Sequence[str] = (),
     isolated: bool = False,
     shortcuts: bool = True,
+    closing: bool = False,
 ) -> Ending:
     """Start a campaign in a directory, or continue the one that is there (`plan` is None), with `variants` in all.
 
     Ctrl-C, a time limit and a kill all leave a ledger that the next call continues. With `cluster`, the
     platforms are those of a Ray cluster. Workers that are `isolated` write nowhere else and have no network. Without
-    `shortcuts`, whole variants are lowered as users do it from the first run on.
+    `shortcuts`, whole variants are lowered as users do it from the first run on. When it is `closing`, nothing new
+    runs: what is there is held against its relations and explained.
     """
     if isolated and cluster is not None:
         raise UsageError("workers of a cluster cannot be isolated", hint="leave out --isolate or --cluster")
@@ -85,7 +87,7 @@ def hunt(
             pool.on_pause = partial(_wait_for_space, plan, watch)
             numbers = numbering or stream_of(plan, directory, pool)
             run = _run(ledger, plan, pool, config, jobs, cluster, explain_s)
-            run.watch, run.flow.takes_shortcuts = watch, shortcuts
+            run.watch, run.flow.takes_shortcuts, run.closing = watch, shortcuts, closing
             reason = run.run(numbers, hours, watch)
         return _ending(ledger, run, reason, known)
 
@@ -119,10 +121,20 @@ def _wait_for_space(plan: Plan, watch: Watch, reason: NoSpace) -> None:
     time.sleep(SPACE_WAIT_S)
 
 
-def keep_explanation(directory: Path, program: int, found: Explanation, folder: str) -> None:
-    """Enter what `mindgap explain` found about a finding into the campaign's ledger."""
+def keep_explanation(directory: Path, program: int, found: Explanation, identity: str) -> None:
+    """Enter what `mindgap explain` found about a finding into the campaign's ledger.
+
+    The operator that is known now may part the program from others that looked alike: the id goes with what was
+    explained, and the others get one of their own.
+    """
     with Ledger(directory, new=False) as ledger:
-        ledger.write_explanation(program, found, folder)
+        held = [item for finding in findings_of(ledger.data) if finding.id == identity for item in finding.evidence]
+        moved = [item.place for item in held if (item.program, item.platform) == (program, found.platform)]
+        ledger.write_explanation(program, found, identity)
+        if moved:
+            ids = read_ids(ledger.data)
+            ledger.write_ids(replace(ids, places={**ids.places, identity: moved[0]}))
+        _give_ids(ledger)
 
 
 def _run(
@@ -146,9 +158,13 @@ def _run(
     return CampaignRun(ledger, plan, workforce, count, settings, explain_s)
 
 
+def _give_ids(ledger: Ledger) -> None:
+    ledger.write_ids(with_new_ids(findings_of(ledger.data), read_ids(ledger.data)))
+
+
 def _ending(ledger: Ledger, run: CampaignRun, reason: str, known: Sequence[Known]) -> Ending:
     """Every finding gets an id that it keeps; then the campaign is read as anybody would read it."""
-    ledger.write_ids(new_ids(findings_of(ledger.data), read_ids(ledger.data)))
+    _give_ids(ledger)
     campaign = read(ledger.directory, known)
     return Ending(reason, run.seconds, run.writer.written, campaign, tuple(run.changed))
 

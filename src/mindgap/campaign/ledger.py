@@ -31,6 +31,7 @@ from mindgap.reading.files import inflate, refusing
 from mindgap.reading.limits import FILE_BYTES
 from mindgap.records.explanation import Explanation
 from mindgap.records.files import claim
+from mindgap.records.finding import Ids, Place
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Conclusion
@@ -41,6 +42,8 @@ MOST_STEPS: Final = 20_000_000_000
 SCHEMA_VERSION: Final = 3
 VARIANT, FRAGMENT = "variant", "fragment"
 """Kinds of programs."""
+PLACES: Final = "finding_places"
+"""The fact of `meta` that says which evidence each id of a finding was given out for."""
 WEIGHTS: Final = "weights"
 """The folder with the constants that no seed gives."""
 
@@ -316,10 +319,12 @@ class Ledger:
                  found.cause.remark, layer, folder, msgspec.msgpack.encode(found)),
             )  # fmt: skip
 
-    def write_ids(self, ids: Mapping[str, str]) -> None:
-        """Ids of findings by signature: once given out, an id stays."""
+    def write_ids(self, ids: Ids) -> None:
+        """All ids that were given out."""
         with self._data:
-            self._data.executemany("INSERT OR IGNORE INTO finding_ids VALUES (?, ?)", ids.items())
+            self._data.executemany("INSERT OR REPLACE INTO finding_ids VALUES (?, ?)", ids.by_signature.items())
+            row = (PLACES, json.dumps(dict(ids.places)))
+            self._data.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
 
     def _platform(self, program: int, name: str) -> int:
         """The version of a platform that a program's verdict is about."""
@@ -453,10 +458,13 @@ def read_program(data: sqlite3.Connection, number: int) -> bytes | None:
         return inflate(row[0], FILE_BYTES) if row and row[0] is not None else None
 
 
-def read_ids(data: sqlite3.Connection) -> dict[str, str]:
-    """The ids of findings by signature; an id is also the name of a folder."""
-    ids = dict(data.execute("SELECT signature, id FROM finding_ids").fetchall())
-    for identity in ids.values():
+def read_ids(data: sqlite3.Connection) -> Ids:
+    """The ids of findings; an id is also the name of a folder."""
+    row = data.execute("SELECT value FROM meta WHERE key = ?", (PLACES,)).fetchone()
+    with refusing("the ledger is damaged", "the evidence of findings"):
+        places = msgspec.json.decode(row[0], type=dict[str, Place]) if row is not None else {}
+    ids = Ids(dict(data.execute("SELECT signature, id FROM finding_ids").fetchall()), places)
+    for identity in (*ids.by_signature.values(), *ids.places):
         if not re.fullmatch(r"F-\d{1,9}", identity):
             raise CorruptFile("the ledger is damaged", cause=f"{identity[:40]!r} is not the id of a finding")
     return ids

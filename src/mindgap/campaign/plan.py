@@ -45,6 +45,8 @@ class Plan:
     """The part of the variants that is also run with its batch permuted, cut and with other neighbours."""
     sweep: Sweep | None = None
     """Set for `mindgap ops`: its programs are invocations of operators instead of variants."""
+    unmodified: bool = False
+    """Whether its programs are the real ones of the corpus as they are, instead of variants of them."""
 
     def is_due(self, platform: str, fingerprint: str) -> bool:
         """Whether a platform is to run a variant; a smaller sample is part of every larger one."""

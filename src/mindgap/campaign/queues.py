@@ -138,7 +138,8 @@ class WorkQueue(Generic[T]):
 
     def _gathered(self, batch: list[T], gather: Gather) -> list[T]:
         wanted = int(gather.batch_s / self.pace_s) if self.pace_s else gather.most
-        deadline = time.monotonic() + min(gather.wait_s, 4.0**self.batches)
+        soon = 4.0 ** min(self.batches, 16)  # longer than anybody waits: a long campaign has thousands of batches
+        deadline = time.monotonic() + min(gather.wait_s, soon)
         while len(batch) < min(wanted, gather.most) and not self._stop.is_set():
             left_s = 0.0 if self.hurried else deadline - time.monotonic()
             try:

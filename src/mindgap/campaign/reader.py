@@ -32,7 +32,7 @@ from mindgap.campaign.ledger import (
 )
 from mindgap.campaign.messages import message_class
 from mindgap.campaign.plan import BASELINE, Plan, eager_of
-from mindgap.campaign.triage import Explained, Place, group
+from mindgap.campaign.triage import Explained, group
 from mindgap.errors import CorruptFile, UsageError
 from mindgap.execution.parcel import Constants, Parcel, make_parcel
 from mindgap.execution.tasks import Worker, task
@@ -133,6 +133,11 @@ class Campaign:
     @property
     def new(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if not finding.known)
+
+    @property
+    def whole(self) -> str:
+        """What its whole programs are, one of them: variants of real models, or the models themselves."""
+        return "unmodified model" if self.plan.unmodified else "whole variant"
 
     @property
     def conclusions(self) -> frozenset[Conclusion]:
@@ -261,7 +266,7 @@ def evidence_of(data: sqlite3.Connection) -> list[Evidence]:
     return _with_likely_operators(data, found)
 
 
-def explanations_of(data: sqlite3.Connection) -> dict[Place, Explained]:
+def explanations_of(data: sqlite3.Connection) -> dict[tuple[int, str], Explained]:
     """Every explanation, by program and platform."""
     query = (
         "SELECT x.program, f.name, x.explanation, x.folder FROM explanations x JOIN platforms f ON f.id = x.platform "

@@ -32,7 +32,9 @@ MAKER: Final = replace(HOST, worker="synthesis", limits=Limits(cpu_s=600, wall_s
 ROOM: Final = 64
 """Variants that wait between the process that makes them and the campaign."""
 MOST_DEATHS: Final = 8
-"""So often the worker may end without having made another variant."""
+"""So often the worker may end over one variant."""
+MOST_LOST: Final = 3
+"""So many in a row may have no program."""
 
 
 class Numbering(Protocol):
@@ -65,7 +67,7 @@ class MadeInWorker:
 
     def pick(self, wanted: Callable[[int], bool], count: int) -> Iterator[NumberedVariant]:
         left = [number for number in range(count) if wanted(number)]
-        deaths = 0
+        deaths = lost = 0
         while left:
             done = -1
             ended: NumberedVariant | Death | BaseException | None = None
@@ -80,14 +82,18 @@ class MadeInWorker:
             if self._pool.interrupted or not isinstance(ended, Death):
                 return
             deaths = 1 if done >= 0 else deaths + 1
-            if deaths == MOST_DEATHS:
-                raise MindgapError(
-                    f"variant {left[0]} cannot be made: the process that makes it ended {deaths} times",
-                    cause=ended.message,
-                    hint="another --seed or --corpus makes other variants; what is finished stays",
-                )
+            lost = 0 if done >= 0 else lost
             if not ended.outside:  # whoever kills it from outside says nothing of the call at hand
                 quarantine.keep(Path(self._plan.quarantine))
+            if deaths == MOST_DEATHS:
+                lost, deaths = lost + 1, 0
+                if lost == MOST_LOST or len(left) == 1:
+                    raise MindgapError(
+                        f"variant {left[0]} cannot be made: the process that makes it ended {MOST_DEATHS} times",
+                        cause=ended.message,
+                        hint="another --seed or --corpus makes other variants; what is finished stays",
+                    )
+                left = left[1:]  # that one has no program; the others need not suffer for it
 
     def _made(self, numbers: Sequence[int]) -> Iterator[NumberedVariant | Death | BaseException | None]:
         """What the worker makes, and last how it ended."""
@@ -153,5 +159,5 @@ def stream_of(plan: Plan, directory: Path, pool: Pool) -> Numbering:
     """The variants of a plan's corpus; what no seed gives is laid down in the campaign's directory."""
     weights, calls = directory / WEIGHTS, directory / QUARANTINE
     corpus, store = plan.corpus, plan.corpus_directory
-    recipe = StreamPlan(corpus, store, plan.seed, str(weights), str(calls), plan.fragments, plan.sweep)
+    recipe = StreamPlan(corpus, store, plan.seed, str(weights), str(calls), plan.fragments, plan.sweep, plan.unmodified)
     return MadeInWorker(pool, recipe)

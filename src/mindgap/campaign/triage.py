@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,13 +12,11 @@ from mindgap.campaign.messages import message_class, operator_in
 from mindgap.campaign.plan import BASELINE
 from mindgap.records.check import DEFECTS, CheckResult, PlatformResult
 from mindgap.records.explanation import Explanation
-from mindgap.records.finding import Evidence, Finding
+from mindgap.records.finding import Evidence, Finding, Ids
 from mindgap.records.outcome import Outcome
 from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict
 
 Key = tuple[str, str, str, str, str, str]
-Place = tuple[int, str]
-"""A program on a platform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +42,23 @@ def rough_key(verdict: Verdict, outcome: Outcome, operator: str = "") -> tuple[s
 
 def group(
     evidence: Iterable[Evidence],
-    explained: Mapping[Place, Explained] | None = None,
-    ids: Mapping[str, str] | None = None,
+    explained: Mapping[tuple[int, str], Explained] | None = None,
+    ids: Ids | None = None,
     known: Sequence[Known] = (),
 ) -> list[Finding]:
     """Findings, those to look at first first; the same for the same evidence in any order.
 
-    Groups that look different (another kind of wrong value) but have one explained root cause become one finding.
+    Explanations are by program and platform. Groups that look different (another kind of wrong value) but have one
+    explained root cause become one finding.
     """
     by_key: dict[Key, list[Evidence]] = {}
     for item in evidence:
         by_key.setdefault(_key(item), []).append(item)
     parts = [_finding(key, part) for key, items in by_key.items() for part in _by_fault(items)]
     told = [_with_explanation(part, explained or {}) for part in sorted(parts, key=_rank)]
-    return [_identified(item, ids or {}, known) for item in sorted(_merged(told, ids or {}), key=_rank)]
+    merged = sorted(_merged(_identified(told, ids or Ids())), key=_rank)
+    entries = [recognise(finding.signature, known) for finding in merged]
+    return [replace(finding, known=str(entry) if entry else "") for finding, entry in zip(merged, entries)]
 
 
 def _key(item: Evidence) -> Key:
@@ -104,7 +106,7 @@ def _ordered(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
     return tuple(sorted(items, key=lambda item: (item.nodes, item.program, item.platform)))
 
 
-def _with_explanation(finding: Finding, explained: Mapping[Place, Explained]) -> Finding:
+def _with_explanation(finding: Finding, explained: Mapping[tuple[int, str], Explained]) -> Finding:
     """The explanation of its smallest program that has one."""
     for item in finding.evidence:
         found = explained.get((item.program, item.platform))
@@ -113,8 +115,8 @@ def _with_explanation(finding: Finding, explained: Mapping[Place, Explained]) ->
     return finding
 
 
-def _merged(findings: Sequence[Finding], ids: Mapping[str, str]) -> list[Finding]:
-    """Findings of one root cause as one: same side to blame, operator, cause and layer."""
+def _merged(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings of one root cause as one, with the oldest of their ids: same side to blame, operator, cause, layer."""
     roots: dict[tuple[object, ...], Finding] = {}
     merged: list[Finding] = []
     for finding in findings:
@@ -128,27 +130,40 @@ def _merged(findings: Sequence[Finding], ids: Mapping[str, str]) -> list[Finding
         if before is None:
             roots[root] = finding
         else:
-            first, second = sorted((before, finding), key=lambda item: _number(ids.get(item.signature)))
-            roots[root] = replace(first, evidence=_ordered((*first.evidence, *second.evidence)))
+            oldest = min(before.id, finding.id, key=_number)
+            roots[root] = replace(before, id=oldest, evidence=_ordered((*before.evidence, *finding.evidence)))
     return merged + list(roots.values())
 
 
-def _number(identity: str | None) -> float:
+def _number(identity: str) -> float:
     """For ordering ids: those that were given out first come first."""
     return float(identity.removeprefix("F-")) if identity else float("inf")
 
 
-def _identified(finding: Finding, ids: Mapping[str, str], known: Sequence[Known]) -> Finding:
-    entry = recognise(finding.signature, known)
-    return replace(finding, id=ids.get(finding.signature, ""), known=str(entry) if entry else "")
+def _identified(findings: Sequence[Finding], ids: Ids) -> list[Finding]:
+    """With their ids: of the evidence that an id was given out for, otherwise of the signature."""
+    holders = {item.place: index for index, finding in enumerate(findings) for item in finding.evidence}
+    given: dict[int, str] = {}
+    for identity in sorted(ids.places, key=_number):
+        if (index := holders.get(ids.places[identity])) is not None:
+            given.setdefault(index, identity)
+    taken = set(given.values())
+    for index, finding in enumerate(findings):
+        identity = ids.by_signature.get(finding.signature, "")
+        if index not in given and identity not in taken:
+            given[index] = identity
+            taken |= {identity} - {""}
+    return [replace(finding, id=given.get(index, "")) for index, finding in enumerate(findings)]
 
 
-def new_ids(findings: Sequence[Finding], before: Mapping[str, str]) -> dict[str, str]:
-    """Ids for those findings that have none; `before` holds the ids that were given out, which stay."""
-    used = [int(identity.removeprefix("F-")) for identity in before.values()]
-    following = max(used, default=0) + 1
-    nameless = [finding.signature for finding in findings if finding.signature not in before]
-    return {signature: f"F-{following + number:02d}" for number, signature in enumerate(nameless)}
+def with_new_ids(findings: Sequence[Finding], ids: Ids) -> Ids:
+    """With an id for those findings that have none; those that were given out stay."""
+    used = [int(identity.removeprefix("F-")) for identity in (*ids.by_signature.values(), *ids.places)]
+    following = itertools.count(max(used, default=0) + 1)
+    named = [replace(finding, id=finding.id or f"F-{next(following):02d}") for finding in findings]
+    signatures = {finding.signature: finding.id for finding in named}
+    places = {finding.id: finding.witness.place for finding in named}
+    return Ids({**ids.by_signature, **signatures}, {**places, **ids.places})
 
 
 def with_known(result: CheckResult, known: Sequence[Known]) -> CheckResult:

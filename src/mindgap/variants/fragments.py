@@ -23,6 +23,7 @@ from mindgap.program.build import without_unused
 from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest, references
 from mindgap.program.interpret import Executable
 from mindgap.program.made import Recipe, held, recreate
+from mindgap.program.operators import traits
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta
 from mindgap.records.variant import Intent, Provenance
 from mindgap.variants import catalogue
@@ -283,6 +284,8 @@ class _FragmentDraft(Draft):
 def _mutated(found: Variant, rng: Random, rules: RuleTable) -> Variant:
     """The same with the mutations of whole variants on top; as it was where none fits."""
     program = every_result(found.program)
+    if any(traits(node.op).traps for node in program.nodes):
+        return found  # it is run here to be varied, and what a cast made of an infinity may end this process
     constants = {c.digest: recreate(c.made, c.meta) for c in program.constants if c.made is not None}
     try:
         base = prepare("fragment", program, constants)

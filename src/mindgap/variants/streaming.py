@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 import time
@@ -11,13 +12,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from mindgap.errors import ModelError
 from mindgap.execution.tasks import Worker, stream_task, task
+from mindgap.program import codec
 from mindgap.program.codec import encode
 from mindgap.program.fingerprint import fingerprint
 from mindgap.records.files import write_whole
 from mindgap.records.tensors import byte_view
 from mindgap.records.variant import Provenance, Sweep
-from mindgap.variants.base import Base, base_files, in_portions, load_bases
+from mindgap.variants.base import Base, base_files, in_portions, load_bases, prepare
 from mindgap.variants.coverage import contexts_of
 from mindgap.variants.fragments import Fragmenting
 from mindgap.variants.invocations import Invoking
@@ -47,6 +50,8 @@ class StreamPlan:
     """The part of the numbers that are fragments, spread evenly."""
     sweep: Sweep | None = None
     """With it the numbers are invocations of operators, and those that cannot be made are left out."""
+    unmodified: bool = False
+    """Whether the numbers are the real programs themselves, each once; what fails on its own example is left out."""
 
     def fragments_before(self, number: int) -> int:
         """How many of the first numbers are fragments."""
@@ -122,15 +127,29 @@ class Streaming:
             self.plan, self.portion = plan, -1
             self.rules = RuleTable(Quarantine(Path(plan.quarantine)))
             self.length = PORTION if in_portions(plan.corpus, files) and plan.sweep is None else sys.maxsize
-            self._load(0)
+            if not plan.unmodified:
+                self._load(0)
         return len(files)
 
     def make(self, wanted: Sequence[int]) -> Iterator[MadeVariant]:
         """The stream, as far as it is wanted."""
+        if self.plan is not None and self.plan.unmodified:
+            yield from self._unmodified(self.plan, wanted)
+            return
         for portion, numbers in groupby(wanted, lambda number: number // self.length):
             self._load(portion)
             yield MadeVariant()  # loading took its time
             yield from self._of_portion(portion * self.length, list(numbers))
+
+    def _unmodified(self, plan: StreamPlan, wanted: Sequence[int]) -> Iterator[MadeVariant]:
+        files = base_files(plan.corpus, plan.directory)
+        for number in wanted:
+            name, path = files[number]
+            yield MadeVariant()  # loading takes its time
+            with contextlib.suppress(ModelError):
+                base = prepare(name, *codec.load(path))
+                keep_weights([base], Path(plan.weights))
+                yield described(Variant(base.program, Provenance(base.fingerprint, name, plan.seed)), number)
 
     def _of_portion(self, first: int, wanted: Sequence[int]) -> Iterator[MadeVariant]:
         plan = self.plan

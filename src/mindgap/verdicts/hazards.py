@@ -49,7 +49,7 @@ def find_hazards(
         for attempt in range(rule.attempts):
             generator = torch.Generator().manual_seed(seed * 1009 + attempt)
             hook = _Scrambled(rule, frozenset(calls), attempt, generator)
-            _compare(run, hook, plain, rule_id, found, is_legal=attempt >= rule.unreal)
+            _compare(run, hook, plain, rule_id, found, attempt >= rule.unreal, rule.only_flips)
     return found
 
 
@@ -67,7 +67,13 @@ def find_flushed(run: Run, plain: Mapping[str, torch.Tensor], found: Reach) -> N
 
 
 def _compare(
-    run: Run, hook: Hook, plain: Mapping[str, torch.Tensor], rule_id: str, found: Reach, is_legal: bool = True
+    run: Run,
+    hook: Hook,
+    plain: Mapping[str, torch.Tensor],
+    rule_id: str,
+    found: Reach,
+    is_legal: bool = True,
+    only_flips: bool = False,
 ) -> None:
     try:
         outputs = run(hook)
@@ -80,6 +86,8 @@ def _compare(
         if after is not None and after.shape != before.shape:
             found.reshaped[name] = rule_id
         changed = _changed(before, after)
+        if only_flips and after is not None and after.shape == before.shape:
+            changed &= before.isfinite() != after.isfinite()
         if bool(changed.any()):
             masks = found.masks[name]
             masks[rule_id] = masks[rule_id] | changed if rule_id in masks else changed

@@ -21,6 +21,7 @@ from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Conclusion, Verdict
 from mindgap.verdicts.judge import Judgement
 from mindgap.verdicts.nobody import without_blame
+from mindgap.verdicts.onnx_runner import OnnxFile
 from mindgap.verdicts.related import Relation, judge_related
 from mindgap.verdicts.runner import Runnable
 from mindgap.verdicts.steps import STEPS, Step, is_odd, judge_all, judge_in_steps
@@ -126,7 +127,7 @@ class _Evidence:
         try:
             if self._surveyor is None:
                 case = open_parcel(self._question.case, self._constants)
-                self._surveyor = Surveyor(_runnable(case), case.inputs, case.seed, self._plain)
+                self._surveyor = Surveyor(runnable(case), case.inputs, case.seed, self._plain)
             self.last = self._surveyor.survey(step.runs, not step.is_last, step.reference)
         except Exception as error:
             sys.stderr.write(traceback.format_exc())
@@ -134,10 +135,12 @@ class _Evidence:
         return self.last
 
 
-def _runnable(case: Case) -> Runnable:
+def runnable(case: Case) -> Runnable:
     """The program with its constants; the user's own model where it could not be exported."""
     if case.program is not None:
         return case.program, case.constants
+    if case.file:
+        return OnnxFile(case.file)
     if case.source is None:
         raise MindgapError("there is neither a program nor a source to survey")
     model: Callable[..., Any] = find(case.source.loader)(case.source)

@@ -28,6 +28,9 @@ of a value that grows to the last one, n / 4 units at most. So much is allowed i
 MANY: Final = 4096
 """Elements from which speed counts more than the sign of a zero."""
 
+LOOKS: Final = 32
+"""At how many of its degrees a polynomial is looked at, for the largest of them."""
+
 
 def may_round(node: Node) -> bool:
     """Whether the call of a node may round; dropout in evaluation mode, for one, returns its argument."""
@@ -72,7 +75,7 @@ class _Plan:
         positions = tuple(_noisy_positions(call))
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
-        simple = simple and not (call.inplace or known.distance)
+        simple = simple and not (call.inplace or known.distance or known.recurs)
         return cls(
             kind, call.inplace, growth(call), positions, adds=known.adds, converts=_converts(call), simple=simple
         )
@@ -186,6 +189,8 @@ class Noise:
             result = call.function(*self._noisy_arguments(call, plan), **call.kwargs)
         if traits(call.op).distance and _takes_products(call):
             self._disturb_distance(call, result)
+        if traits(call.op).recurs:
+            self._disturb_recurrence(call, result)
         self._disturb(call, result, plan)
         return result
 
@@ -273,6 +278,20 @@ class Noise:
         norms = first.square().sum(-1).unsqueeze(-1) + second.square().sum(-1).unsqueeze(-2)
         noise = self.pool.perturbed(norms.to(result.dtype)).to(torch.float64) - norms
         result.copy_((result.to(torch.float64).square() + noise).abs().sqrt())
+
+    def _disturb_recurrence(self, call: Call, result: torch.Tensor) -> None:
+        """Each degree of a polynomial rounds anew: the error follows their number and the largest value on the way."""
+        first, degree = (torch.as_tensor(argument, dtype=torch.float64) for argument in call.args[:2])
+        degree = torch.nan_to_num(degree).clamp(0, MANY)
+        polynomial = getattr(torch.ops.aten, call.name).default
+        steps = min(LOOKS, max(1, int(degree.max()))) if degree.numel() else 1
+        passed = [polynomial(first, (degree * step / steps).floor()).abs() for step in range(steps + 1)]
+        size = (torch.stack(passed).amax(0) * degree.clamp_min(1)).to(result.dtype)
+        noise = (self.pool.perturbed(size) - size).nan_to_num(0.0, 0.0, 0.0)
+        masks = self.exact.get(call.key)
+        if masks is not None and masks[0] is not None:
+            noise = noise.masked_fill(masks[0], 0.0)
+        result.copy_(torch.where(noise == 0, result, result + noise))
 
 
 def _takes_products(call: Call) -> bool:

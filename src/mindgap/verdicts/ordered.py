@@ -15,6 +15,9 @@ from mindgap.verdicts.survey import Indices, Surveyed
 LARGEST = 8 * CHUNK
 """Index outputs beyond this many elements are compared as plain integers: gathering needs copies."""
 
+TIE_ORDER = "tie-order"
+"""The rule that is not asked here which elements it reaches: ties are known by their values."""
+
 
 def compare_indices(
     name: str, eager: torch.Tensor, candidate: torch.Tensor, known: Surveyed, values: Surveyed | None
@@ -38,6 +41,13 @@ def compare_indices(
     bad_eager, tie_eager = _misplaced(own, right, rows, spread, indices, values.dtype)
     bad, ties = _misplaced(other, right, rows, spread, indices, values.dtype)
     flat = own != other
+    for rule, mask in known.hazards.items():
+        reached = _index_rows(mask, indices, len(rows)) if rule != TIE_ORDER else None
+        flat = flat & (reached == 0) if reached is not None else flat
+        if not bool(flat.any()):
+            return Comparison(
+                name, Conclusion.HAZARD, Kind.ORDER, rule=rule, differing=int((own != other).sum()), total=total
+            )
     wrong, eager_wrong = bad & flat, bad_eager & flat
     differing = int(flat.sum())
     count = int((wrong | eager_wrong).sum())
@@ -46,7 +56,7 @@ def compare_indices(
         return _disorder(name, eager, candidate, first, wrong, eager_wrong, count, differing, other)
     same_value = (ties & tie_eager)[flat]
     if bool(same_value.all()):
-        return Comparison(name, Conclusion.HAZARD, Kind.ORDER, rule="tie-order", differing=differing, total=total)
+        return Comparison(name, Conclusion.HAZARD, Kind.ORDER, rule=TIE_ORDER, differing=differing, total=total)
     why = "the indices differ only among values that rounding cannot tell apart"
     return Comparison(name, Conclusion.ROUNDING, Kind.ORDER, ratio=1.0, differing=differing, total=total, why=why)
 

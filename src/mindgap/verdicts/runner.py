@@ -26,7 +26,7 @@ from mindgap.program.state import BUFFER, ModuleState, seed_python
 from mindgap.records.tensors import TensorMeta, same_bits
 from mindgap.verdicts.traps import divides, safe_arguments
 
-Runnable: TypeAlias = "tuple[Program, Tensors] | Callable[..., Any]"
+Runnable: TypeAlias = "tuple[Program, Tensors] | ModelFile | Callable[..., Any]"
 """A program with its constants, or the user's own function or module."""
 
 
@@ -251,8 +251,18 @@ def widened(call: Call, copies: bool = False) -> Call:
     return replace(call, args=map_leaves(call.args, change), kwargs=map_leaves(call.kwargs, change))
 
 
+class ModelFile(ABC):
+    """A model that is a file of a format of its own."""
+
+    @abstractmethod
+    def runner(self, inputs: Inputs, seed: int) -> HookedRunner:
+        """Runs it operator by operator."""
+
+
 def runner_of(model: Runnable, inputs: Inputs, seed: int) -> HookedRunner:
     """The runner for this kind of model."""
+    if isinstance(model, ModelFile):
+        return model.runner(inputs, seed)
     if isinstance(model, tuple):
         return ProgramRunner(*model, inputs, seed)
     return CallableRunner(model, inputs, seed)

@@ -75,6 +75,8 @@ def _window(call: Call) -> int:
 
 def accumulates(call: Call) -> bool:
     """Whether a scatter adds up what lands on one element."""
+    if not call.is_operator:
+        return False
     position = ops.position_of(call.op, "accumulate")
     return position is not None and call.argument(position, "accumulate", False) is True
 

@@ -14,6 +14,9 @@ from mindgap.verdicts.runner import Call, tensors_in
 from mindgap.verdicts.terms import LARGEST, NO_KERNEL, adds_up, finite, length, made, sizes
 from mindgap.verdicts.unspecified.rule import Rule
 
+FLOAT64_SUMS: Final = 2.0**-40
+"""The relative error of a float64 sum of up to 2^12 terms: each adds at most 2^-53."""
+
 
 class _Orders(NamedTuple):
     """What the orders of a sum may come to, element by element; complex results as pairs."""
@@ -73,8 +76,9 @@ def _orders_of_sum(call: Call) -> _Orders:
     largest = LARGEST[_dtype(call)]
     terms = length(call) if traits(call.op).averages else 1
     unknown = size.isinf()  # not even float64 can tell the two sums apart
-    above = (terms * (size + total) / 2 > largest) | unknown
-    below = (terms * (size - total) / 2 > largest) | unknown
+    unsure = size * FLOAT64_SUMS  # of terms of one sign, next to much larger ones of the other, nothing is left
+    above = (terms * ((size + total) / 2 + unsure) > largest) | unknown
+    below = (terms * ((size - total) / 2 + unsure) > largest) | unknown
     # An infinite term stays infinite in every order, unless it meets the other infinity.
     endless = value.isinf() & ~unknown
     clashes = torch.where(endless, torch.where(value > 0, below, above), above & below)
@@ -108,14 +112,41 @@ def _dtype(call: Call) -> torch.dtype:
 
 
 def _in_another_order(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
-    """NaN, either infinity, or the sum itself, wherever some order gives it."""
+    """NaN, either infinity, or the sum itself, wherever some order gives it; then a different one for each element, as
+    nobody adds up all of them in one order: what compares elements with each other may come out in any way."""
     orders: _Orders = call.note
     target = real_view(call.mutated()[0] if call.inplace else tensors_in(result)[0])
-    if attempt == 3:
-        target.copy_(torch.where(orders.differ, orders.value.to(target.dtype), target))
-    else:
-        where = (orders.clashes, orders.rises, orders.falls)[attempt]
-        target.masked_fill_(where, (torch.nan, torch.inf, -torch.inf)[attempt])
+    legal: tuple[tuple[torch.Tensor, Any], ...] = (
+        (orders.clashes, torch.nan), (orders.rises, torch.inf), (orders.falls, -torch.inf),
+        (orders.differ, orders.value.to(target.dtype)),
+    )  # fmt: skip
+    drawn = torch.randint(0, len(legal), target.shape, generator=generator)
+    for number, (where, value) in enumerate(legal):
+        chosen = where & (drawn == number) if attempt >= len(legal) else where if attempt == number else None
+        if chosen is not None:
+            target.copy_(torch.where(chosen, value, target))
+    return result
+
+
+def _vanishes(call: Call) -> bool:
+    """Whether the terms of some element cancel so far that its sum is less than one rounding error of theirs: then it
+    comes out as exactly 0 in one order and not in another, and a division by it as NaN, infinite or finite."""
+    if not adds_up(call) or not any(tensor.dtype in LARGEST for tensor in call.tensors()):
+        return False  # whole numbers cancel alike in any order
+    try:
+        value, size = real_view(made(call)), sizes(call)
+    except NO_KERNEL:
+        return False
+    if value.shape != size.shape:
+        size = size.unsqueeze(-1).expand(value.shape)
+    call.note = value, (value != 0) & (value.abs() <= size * torch.finfo(_dtype(call)).eps)
+    return bool(call.note[1].any())
+
+
+def _as_nothing(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    value, where = call.note
+    target = real_view(call.mutated()[0] if call.inplace else tensors_in(result)[0])
+    target.copy_(torch.where(where, value.to(target.dtype) if attempt else 0.0, target))
     return result
 
 
@@ -126,6 +157,15 @@ RULES: Final = (
         _in_another_order,
         "partial sums overflow in one order of the terms and not in another: Inf, NaN and a finite sum are all legal",
         "PyTorch notes, Numerical accuracy: 'the order of the operations affects the results'; Extremal values",
-        attempts=4,
+        attempts=6,
+    ),
+    Rule(
+        "cancelled-sum",
+        _vanishes,
+        _as_nothing,
+        "a sum whose terms cancel is exactly 0 in one order and not in another: a division by it may end in any way",
+        "PyTorch notes, Numerical accuracy: 'the order of the operations affects the results'",
+        attempts=2,
+        only_flips=True,
     ),
 )

@@ -38,6 +38,10 @@ class Rule:
     """How many of them come first with results that only show what depends on the call: a program that refuses those
     says nothing."""
 
+    only_flips: bool = False
+    """Whether it explains only what becomes infinite or NaN, or no longer is: all else that changes is rounding, which
+    has a measure of its own."""
+
     @property
     def operators(self) -> frozenset[str]:
         """Operator names without namespace and overload; empty means that the pattern decides alone."""
