@@ -8,7 +8,8 @@ import mindgap
 
 
 def test_the_public_names_are_these_and_all_can_be_called() -> None:
-    assert mindgap.__all__ == ["Session", "__version__", "check", "explain", "hunt", "platforms", "read"]
+    names = ["Session", "__version__", "check", "evaluate", "explain", "hunt", "platforms", "read"]
+    assert mindgap.__all__ == names
     assert all(callable(getattr(mindgap, name)) for name in mindgap.__all__ if name != "__version__")
 
 

@@ -2,6 +2,7 @@
 
     check(model, inputs, on=[...])   one model on many platforms: who is wrong, by how much more than rounding
     explain(model, on, folder)       which operator makes a platform differ, why, and a script that proves it
+    evaluate(model, data, on=[...])  whether the answers to labelled data change by more than rounding explains
     hunt(directory, plan)            a campaign over variants of real models
     read(directory)                  a campaign, also one that is running
     platforms()                      what every platform says about itself
@@ -16,18 +17,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
-__all__ = ["Session", "__version__", "check", "explain", "hunt", "platforms", "read"]
+__all__ = ["Session", "__version__", "check", "evaluate", "explain", "hunt", "platforms", "read"]
 
 if TYPE_CHECKING:
     from mindgap import platforms
     from mindgap.campaign.hunt import hunt
     from mindgap.campaign.reader import read
-    from mindgap.session.calls import check, explain
+    from mindgap.session.calls import check, evaluate, explain
     from mindgap.session.session import Session
 
 _HOME = {
     "Session": "mindgap.session.session",
     "check": "mindgap.session.calls",
+    "evaluate": "mindgap.session.calls",
     "explain": "mindgap.session.calls",
     "hunt": "mindgap.campaign.hunt",
     "read": "mindgap.campaign.reader",

@@ -19,7 +19,7 @@ from mindgap.program.inputs import Inputs
 from mindgap.program.interpret import Executable
 from mindgap.program.precision import in_float64, widen
 from mindgap.program.state import ModuleState
-from mindgap.records.tensors import byte_view
+from mindgap.records.tensors import byte_view, same_bits
 from tests.program.models import examples
 from tests.program.validating import validate
 
@@ -124,13 +124,18 @@ def test_an_enabled_autocast_region_is_named() -> None:
         export(Autocast(), Inputs.of((torch.randn(2, 2),), {}))
 
 
-def test_a_branch_on_data_is_named() -> None:
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_branch_on_data_becomes_a_choice_between_both_sides(shape: tuple[int, ...]) -> None:
     class Branch(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            flag = (x.sum() > 0).reshape(shape)
+            return torch.cond(flag, lambda x: (x + 1, x.sum()), lambda x: (x * 2, x.mean()), (x,))  # type: ignore[no-any-return]
 
-    with pytest.raises(UnsupportedConstruct, match="cond"):
-        export(Branch(), Inputs.of((torch.randn(2, 2),), {}))
+    for sign in (1, -1):
+        given = sign * torch.rand(2, 2)
+        program, constants = export(Branch(), Inputs.of((torch.rand(2, 2),), {}))
+        found = Executable(program, constants).run([given])
+        assert all(same_bits(a, b) for a, b in zip(found, Branch()(given)))
 
 
 def test_a_size_that_depends_on_data_is_named() -> None:

@@ -97,6 +97,7 @@ def targets() -> dict[str, Target]:
         Target("mgp", "model.mgp", lambda at: samples.mgp(), read_mgp, (damaged, _in_program, _in_program)),
         Target("pt2", "model.pt2", lambda at: samples.pt2(), lambda path: load(Source(str(path))),
                (damaged, _in_zip(zipfile.ZIP_STORED), _in_json, _in_json)),
+        Target("onnx", "model.onnx", lambda at: samples.onnx(), lambda path: load(Source(str(path))), (damaged,)),
         Target("pack", "pack.mgz", lambda at: samples.pack(at / "s.mgz").read_bytes(), _read_pack,
                (damaged, _in_pack, _in_pack)),
         Target("results", "results.mgz", lambda at: samples.results(at / "s.mgz").read_bytes(), _read_results,
@@ -674,7 +675,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--targets", default="mgp,pt2,pack,results,ledger,toml")
+    parser.add_argument("--targets", default="mgp,pt2,onnx,pack,results,ledger,toml")
     parser.add_argument("--keep", action="store_true", help="add what is new to the corpus of the tests")
     parser.add_argument("-o", "--output", type=Path, help="write what was seen as JSON, also while it runs")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)

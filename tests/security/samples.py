@@ -20,6 +20,7 @@ from mindgap.execution.parcel import Parcel
 from mindgap.program import codec
 from mindgap.program.graph import Constant, Input, Node, Program, Ref, digest
 from mindgap.program.made import Held, Made, Planted, Whole, recreate
+from mindgap.records.finding import Ids
 from mindgap.records.outcome import Outcome, Stage, Status, StoredTensor
 from mindgap.records.tensors import NamedTensor, TensorMeta, byte_view
 from mindgap.records.variant import Provenance
@@ -92,6 +93,26 @@ def pt2() -> bytes:
     return content.getvalue()
 
 
+def onnx() -> bytes:
+    """A branch with a constant inside, and a weight."""
+    from onnx import TensorProto, helper
+
+    value = helper.make_tensor("value", TensorProto.FLOAT, [2], [1.0, 2.0])
+    result = helper.make_tensor_value_info("r", TensorProto.FLOAT, [2])
+    branch = helper.make_graph([helper.make_node("Constant", [], ["r"], value=value)], "branch", [], [result])
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+        helper.make_node("Cast", ["s"], ["c"], to=TensorProto.BOOL),
+        helper.make_node("If", ["c"], ["b"], then_branch=branch, else_branch=branch),
+        helper.make_node("Add", ["b", "w"], ["y"]),
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3])
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [2], [3.0, 4.0])
+    graph = helper.make_graph(nodes, "graph", [given], [made], [weight])
+    return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString())
+
+
 def pack(path: Path) -> Path:
     """A packed campaign of two programs."""
     weight = torch.arange(6, dtype=torch.float32)
@@ -140,5 +161,5 @@ def ledger(directory: Path) -> Path:
             )
             dossier = Dossier(variant, outcomes, {"eager", "wrong"}, verdicts={"wrong": verdict})
             written.write([dossier])
-        written.write_ids({SIGNATURE: "F-01"})
+        written.write_ids(Ids({SIGNATURE: "F-01"}, {"F-01": (0, "wrong", "")}))
     return directory / "ledger.sqlite"

@@ -442,6 +442,15 @@ def test_the_id_of_a_finding_is_no_path(tmp_path: Path) -> None:
         finding_ids(tmp_path / "hunt")
 
 
+@pytest.mark.parametrize("value", ["", "[]", '{"F-01": [0]}', '{"../x": [0, "wrong", ""]}', '{"F-01": [[[]]]}'])
+def test_the_evidence_of_an_id_is_checked(tmp_path: Path, value: str) -> None:
+    samples.ledger(tmp_path / "hunt")
+    with closing(sqlite3.connect(tmp_path / "hunt" / "ledger.sqlite", isolation_level=None)) as data:
+        data.execute("UPDATE meta SET value = ? WHERE key = 'finding_places'", (value,))
+    with pytest.raises(CorruptFile, match="the ledger is damaged"):
+        finding_ids(tmp_path / "hunt")
+
+
 def test_a_folder_of_a_finding_is_no_link_to_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "hunt").mkdir()
     assert finding_folder(tmp_path / "hunt", "F-01") == tmp_path / "hunt" / "F-01"

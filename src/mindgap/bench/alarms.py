@@ -37,30 +37,31 @@ class Harmless(Platform):
 
     runtime = "harmless"
     summary = "eager, computed in another legal way"
-    options = {"way": "again, threads or parts"}
+    works_in_copies = True
+    options = {"way": "again, threads or parts", "threads": "threads of one operator"}
 
     def probe(self) -> Probe:
         return Probe(True, "1", "CPU")
 
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
-        threads, caller = WAYS[str(self.spec.options["way"])]
+        _, caller = WAYS[str(self.spec.options["way"])]
         with clock(Stage.LOAD):
             executable = Executable(own_program(case, Placement()), case.constants)
 
         def run(tensors: Sequence[torch.Tensor]) -> Any:
-            before = torch.get_num_threads()
-            torch.set_num_threads(threads)
-            try:
-                return executable.run(tensors, caller=caller)
-            finally:
-                torch.set_num_threads(before)
+            return executable.run(tensors, caller=caller)
 
         return TorchRun(case, Placement(), Ran.PROGRAM, run)
 
 
 def measure(tell: Tell, fragments: int = 20_000, seed: int = 0, keep: Path | None = None) -> Measurement:
     """One campaign of fragments in crowds; every divergence is a false alarm."""
-    platforms = {way: PlatformSpec(way, f"{__name__}:Harmless", options={"way": way}) for way in WAYS}
+    # More threads than cores: those that wait must not keep the others from working.
+    patient = {"OMP_WAIT_POLICY": "PASSIVE"}
+    platforms = {
+        way: PlatformSpec(way, f"{__name__}:Harmless", env=patient, options={"way": way, "threads": threads})
+        for way, (threads, _) in WAYS.items()
+    }
     with tempfile.TemporaryDirectory() as place:
         directory = keep or Path(place) / "campaign"
 

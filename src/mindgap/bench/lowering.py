@@ -47,8 +47,8 @@ def measure(
     programs = [variant.program for variant in islice(Synthesis(load_bases(), seed, invalid_share=0.0), variants)]
     todo = {
         f"{platform} {number}, seed {seed}": partial(_compared, resolve(platform), program, number >= WARM * variants)
-        for platform in on
         for number, program in enumerate(programs)
+        for platform in on
     }
     found = make_rows(todo, jobs, keep, lambda what: tell("lowering", what))
     others = [f"  {row['platform']} {row['program']}: {row['kind']}" for row in found if row["kind"] not in _KINDS[:2]]

@@ -16,7 +16,7 @@ from mindgap.campaign.dossier import Dossier, NumberedVariant
 from mindgap.campaign.ledger import Ledger, now
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.reader import findings_of
-from mindgap.campaign.triage import new_ids
+from mindgap.campaign.triage import with_new_ids
 from mindgap.corpus.spelling import SMOKE
 from mindgap.execution.parcel import Parcel
 from mindgap.platforms.versions import versions
@@ -24,6 +24,7 @@ from mindgap.program.codec import decode, encode
 from mindgap.program.fingerprint import fingerprint
 from mindgap.program.graph import Program
 from mindgap.records.explanation import Cause, CauseKind, Explanation, Layer, Proof, Script, TracedOperator
+from mindgap.records.finding import Ids
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.variant import Intent, Provenance
 from mindgap.records.verdict import Blame, Conclusion, Kind, Verdict, WrongElement
@@ -70,8 +71,7 @@ def write_campaign(
                 batch = []
         for program, platform, base in _loudest(ledger, bases, explained):
             ledger.write_explanation(program, _explanation(draw, platform, base), f"explanations/{program}-{platform}")
-        found = findings_of(ledger.data)
-        ledger.write_ids(new_ids(found, {}))
+        ledger.write_ids(with_new_ids(findings_of(ledger.data), Ids()))
 
 
 def _base(path: Path, name: str) -> _Base:

@@ -22,8 +22,8 @@ EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 2, 3, 130
 ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a command: Ctrl-C, a CI that cancels a job, a terminal that closes."""
 COMMANDS = (
-    "check", "explain", "hunt", "ops", "report", "compare", "show", "pack", "run", "merge", "export", "trust", "rules",
-    "save",
+    "check", "evaluate", "explain", "audit", "hunt", "study", "ops", "report", "compare", "show", "pack", "run",
+    "merge", "export", "bisect", "trust", "rules", "save",
 )  # fmt: skip
 GROUPS = ("platforms", "corpus", "variants", "bench")
 """Commands with sub-commands."""

@@ -117,6 +117,20 @@ def models(
 
 
 @_bench
+def backward(rounds: Rounds = 5) -> None:
+    """Measure what judging gradients costs, in training steps."""
+
+
+@_bench
+def onnx_nodes(
+    count: Annotated[int | None, typer.Option(help="So many tests, evenly chosen. Default: all.", min=1)] = None,
+    on: Ready = None,
+    keep: KeptRows = None,
+) -> None:
+    """Run ONNX's node tests next to mindgap's verdicts."""
+
+
+@_bench
 def codegen(folder: Cases = Path("cases"), only: Only = None) -> None:
     """Compare inductor's C++ and Triton code on known differences.
 
@@ -324,4 +338,17 @@ def ops(
     """Measure how fast `mindgap ops` reads and runs operators.
 
     A sweep of every operator at float32 on all platforms at once.
+    """
+
+
+@_bench
+def audit(
+    count: Annotated[int, typer.Option(help="Canaries to plant, in memory only.", min=1)] = 320,
+    seed: Seed = 0,
+    keep: KeptRows = None,
+    part: Annotated[list[str] | None, typer.Option(help="honest or canaries; repeat it. Default: both.")] = None,
+) -> None:
+    """Plant hidden branches and count those that audits find.
+
+    And audit every program of the smoke and core corpora as it is: whatever is reported there is a false alarm.
     """

@@ -6,6 +6,7 @@ Errors are measured against float64, as multiples of what rounding explains. MOD
   file.py:factory             a function that returns the model (and its inputs)
   file.py                     defines `model` and `inputs()`
   model.pt2, model.mgp        an exported program
+  model.onnx                  an ONNX file, as it is: on runtimes that read it
   model.pt                    a pickled module; needs --trust and --inputs
   hub:org/name, DIRECTORY     a pretrained model
   timm:resnet18               a timm architecture at a small size, weights from the seed
@@ -25,6 +26,7 @@ import typer
 
 from mindgap.cli.options import (
     FAIL_ON,
+    Backward,
     ConfigFile,
     Dtypes,
     FailOn,
@@ -54,6 +56,14 @@ def command(
     program: Annotated[
         bool, typer.Option("--program", help="Run the exported graph everywhere instead of the source.")
     ] = False,
+    tolerance: Annotated[
+        bool, typer.Option("--tolerance", help="Recommend what a test of each output should allow.")
+    ] = False,
+    invariance: Annotated[
+        bool,
+        typer.Option("--invariance", help="Does a sample get the same result alone, among others, in another order?"),
+    ] = False,
+    backward: Backward = False,
     trust: Trust = False,
     fail_on: FailOn = FAIL_ON,
     known: KnownFile = None,
@@ -96,7 +106,10 @@ def command(
     with Session(load_config(config), jobs, progress, isolate) as session:
         for one in dtypes:
             with progress:
-                result = session.check(model, inputs, names, dtype=one, seed=seed, program=program, trust=trust)
+                result = session.check(
+                    model, inputs, names, dtype=one, seed=seed, program=program, trust=trust, tolerance=tolerance,
+                    invariance=invariance, backward=backward,
+                )  # fmt: skip
             result = with_known(result, listed)
             results.append(before.marked(result) if before is not None else result)
             if str(json_file) != "-":

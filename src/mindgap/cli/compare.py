@@ -47,6 +47,7 @@ def command(
     from mindgap.report.page.of_results import comparison_content
     from mindgap.report.page.render import page
     from mindgap.report.results import results_of
+    from mindgap.report.terminal import shortened
 
     found = compare(results_of(old), results_of(new))
     for name, (before, after) in found.changed_versions.items():
@@ -54,7 +55,7 @@ def command(
     if found.changes:
         show_table(["platform", *KINDS], summary_rows(found))
     for change in [item for item in found.changes if item.what in ("appeared", "changed")][:MOST_SHOWN]:
-        show_line(f"  {change.what}: {change.subject} on {change.platform}: {change.said}")
+        show_line(f"  {change.what}: {shortened(change.subject)} on {change.platform}: {shortened(change.said)}")
     show_line(found.sentence)
     if file is not None:
         write_whole(file, page(comparison_content(found)))

@@ -146,7 +146,7 @@ def core(
     or is too large for fast campaigns is left out. The core corpus that comes with mindgap was made so.
     """
     directory = directory or default_directory()
-    refuse_mistakes(corpus=directory, outputs=[folder, markdown])
+    refuse_mistakes(corpus=directory, outputs=[None if folder.is_dir() else folder, markdown])
     from mindgap.corpus.store import Store
     from mindgap.records.files import write_whole
     from mindgap.report.console import ProgressLine, show_line

@@ -4,6 +4,7 @@
   mindgap explain model.py --on openvino -o out/explain
   mindgap explain F-03 -o out/hunt          a finding of the campaign in out/hunt
   mindgap explain --all -o out/hunt         all its findings
+  mindgap explain --sample 17 --on openvino -o out/evaluate     a sample whose answer changed
 
 MODEL is anything that `mindgap check` takes. mindgap writes to DIR: repro.py, a script that shows the difference and
 needs only torch and the runtime (with its data file, if any), issue.md to paste into a report, and explain.json. A run
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mindgap.cli.options import ConfigFile, Dtype, InputsFile, JsonFile, Seed, Trust, output, refuse_mistakes
+from mindgap.cli.options import Backward, ConfigFile, Dtype, InputsFile, JsonFile, Seed, Trust, output, refuse_mistakes
 from mindgap.errors import MindgapError, UsageError
 
 if TYPE_CHECKING:
@@ -35,9 +36,13 @@ def command(
     on: Annotated[str | None, typer.Option(help="The platform that differs.")] = None,
     directory: Annotated[Path, output("Where to write, or the campaign of the finding.", "DIR")] = Path("out/explain"),
     everything: Annotated[bool, typer.Option("--all", help="Explain every finding of the campaign in DIR.")] = False,
+    sample: Annotated[
+        int | None, typer.Option(help="A sample that the evaluation in DIR kept, with its model.", min=0)
+    ] = None,
     dtype: Dtype = None,
     seed: Seed = 0,
     inputs: InputsFile = None,
+    backward: Backward = False,
     trust: Trust = False,
     budget: Annotated[
         float, typer.Option(help="Seconds for the whole explanation; the best answer by then is printed.", min=1)
@@ -45,6 +50,16 @@ def command(
     config: ConfigFile = None,
     json_file: JsonFile = None,
 ) -> None:
+    if sample is not None:
+        if model is not None or everything or inputs is not None or on is None:
+            raise UsageError(
+                "--sample takes its model from an evaluation", hint="mindgap explain --sample 17 --on openvino -o DIR"
+            )
+        from mindgap.evaluation.samples import kept_sample
+
+        kept = kept_sample(directory, sample)
+        model, inputs, dtype, seed = kept.model, kept.inputs, kept.dtype, kept.seed
+        directory = directory / f"sample-{sample}"
     is_finding = everything or (model is not None and FINDING.fullmatch(model))
     if not is_finding and (model is None or on is None):
         raise UsageError("mindgap explain needs a model and a platform", hint="mindgap explain model.py --on openvino")
@@ -79,7 +94,9 @@ def command(
         if not is_finding:
             assert model is not None and on is not None
             with progress:
-                found = session.explain(model, on, directory, inputs, dtype=dtype, seed=seed, trust=trust, budget=limit)
+                found = session.explain(
+                    model, on, directory, inputs, dtype=dtype, seed=seed, trust=trust, budget=limit, backward=backward
+                )
             documents.append(_write(found, directory, quiet))
     if json_file is not None:
         many = {"schema": EXPLAIN_SCHEMA, "findings": documents}

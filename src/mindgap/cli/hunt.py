@@ -33,9 +33,11 @@ from mindgap.cli.options import (
     On,
     Seed,
     conclusions,
+    is_given,
     output,
     refuse_mistakes,
     split,
+    store_of,
 )
 from mindgap.errors import UsageError
 
@@ -96,7 +98,7 @@ def command(
     directory = new or resume
     if directory is None or (new and resume):
         raise UsageError("use -o DIR to start a campaign or --resume DIR to continue one")
-    fixed = [f"--{name}" for name in FIXED if _is_given(context, name)]
+    fixed = [f"--{name}" for name in FIXED if is_given(context, name)]
     if resume is not None and fixed:
         raise UsageError(
             f"{' and '.join(fixed)} cannot be changed when a campaign is resumed",
@@ -104,7 +106,7 @@ def command(
             hint="start another campaign with -o DIR; --variants, --hours, --explain and --jobs can be changed",
         )
     failing = conclusions(fail_on)
-    store = _store(corpus)
+    store = store_of(corpus)
     refuse_mistakes(
         on=split(on, "--on") if on is not None else (), config=config, campaign=resume, files=[known],
         outputs=[junit, markdown],
@@ -119,7 +121,7 @@ def command(
     settings = load_config(config)
     plan = None if resume is not None else _plan(on, variants, corpus, seed, fragments, sample or [], timeout)
     plan = _on_what_is_ready(plan, settings) if plan is not None and on is None else plan
-    more = variants if plan is None and _is_given(context, "variants") else None
+    more = variants if plan is None and is_given(context, "variants") else None
     listed = load_known(known) if known is not None else []
     with HuntProgress() as progress:
         ending = hunt(
@@ -145,12 +147,6 @@ def _write_for_builds(
         write_whole(markdown, ci.campaign_summary(ending.campaign, conclusion_of(ending.campaign)))
 
 
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Whether an option was typed, also with the value that it has anyway."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
-
-
 def finish(directory: Path, ending: Ending, failing: Collection[Conclusion]) -> None:
     """Print what was found, write the page, and exit with 1 if a verdict among these is new."""
     from mindgap.records.files import write_whole
@@ -163,13 +159,6 @@ def finish(directory: Path, ending: Ending, failing: Collection[Conclusion]) -> 
         raise typer.Exit(EXIT_INTERRUPTED)
     if not ending.campaign.conclusions.isdisjoint(failing):
         raise typer.Exit(1)
-
-
-def _store(corpus: str) -> Path | None:
-    """The directory that --corpus names, if it names one."""
-    from mindgap.corpus.spelling import SHIPPED
-
-    return Path(corpus) if corpus not in SHIPPED and Path(corpus).is_dir() else None
 
 
 def _on_what_is_ready(plan: Plan, config: Config) -> Plan:
@@ -192,7 +181,7 @@ def _plan(
     from mindgap.session.session import DEFAULT_PLATFORMS
 
     platforms = with_baseline(split(on, "--on") if on is not None else list(DEFAULT_PLATFORMS))
-    store = _store(corpus)
+    store = store_of(corpus)
     directory = str(store.resolve()) if store is not None else None
     named = tuple(split(corpus, "--corpus")) if store is None else None
     shares = parse_shares(sample, platforms)

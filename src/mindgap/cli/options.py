@@ -50,6 +50,9 @@ MarkdownFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document instead.")]
 AsMarkdown = Annotated[Path | None, output("Also write the result as Markdown.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Allow files that can execute code when read (pickles).")]
+Backward = Annotated[
+    bool, typer.Option("--backward", help="A training step: the loss, and the gradient of each parameter and input.")
+]
 Isolate = Annotated[
     bool,
     typer.Option("--isolate", help="Workers write nowhere but in their own directories and have no network (Linux)."),
@@ -77,7 +80,7 @@ def refuse_mistakes(
 ) -> None:
     """Everything that can be known of what was typed, before torch is imported and a worker starts.
 
-    `files` must exist, and of `outputs` the directory.
+    `files` must exist, and of `outputs` the directory; an output is no directory itself.
     """
     from mindgap.campaign.directory import ledger_of
     from mindgap.corpus import spelling
@@ -100,6 +103,21 @@ def refuse_mistakes(
     for path in filter(None, outputs):
         if not path.absolute().parent.is_dir():
             raise UsageError(f"cannot write {path}", cause=f"there is no directory {path.parent}")
+        if path.is_dir():
+            raise UsageError(f"cannot write {path}", cause="it is a directory", hint="name a file in it")
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option was typed, also with the value that it has anyway."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def store_of(corpus: str) -> Path | None:
+    """The directory that an option names as a corpus, if it names one."""
+    from mindgap.corpus.spelling import SHIPPED
+
+    return Path(corpus) if corpus not in SHIPPED and Path(corpus).is_dir() else None
 
 
 def split(text: str, option: str) -> list[str]:

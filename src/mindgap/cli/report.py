@@ -1,8 +1,8 @@
-"""Write a campaign, checks or operators as one HTML page.
+"""Write a campaign, checks, operators or an audit as one page.
 
 \b
   mindgap report out/hunt -o report.html
-  mindgap report result.json -o report.html      of mindgap check --json result.json
+  mindgap report result.json -o report.html      of mindgap check --json result.json, or of mindgap audit
   mindgap report out/hunt --serve                follow a campaign that is running
 
 The page opens from a file, offline. WHAT is a campaign's directory, a JSON document, or a directory of documents.

@@ -52,8 +52,12 @@ class BatchWorker(Generic[Q, A]):
         request: Callable[[Sequence[int]], Q],
         accept: Accept[A],
         died: Callable[[int, Death], None],
+        is_settled: Callable[[int], bool] = lambda number: False,
     ) -> None:
-        """Every item is accepted or has died when this returns, unless the campaign was stopped."""
+        """Every item is accepted or has died when this returns, unless the campaign was stopped.
+
+        `is_settled` is asked of each that is left after a death: some need not be run to know what becomes of them.
+        """
         left = list(range(count))
         while left and not self._stopped():
             doubtful, seen, death = self._batch(left, request, accept)
@@ -62,7 +66,7 @@ class BatchWorker(Generic[Q, A]):
                 doubtful.append(rest.pop(0))
             for number in doubtful:
                 self._alone(number, request, accept, died)
-            left = rest
+            left = [number for number in rest if not is_settled(number)] if doubtful else rest
 
     def _batch(
         self, items: Sequence[int], request: Callable[[Sequence[int]], Q], accept: Accept[A]

@@ -39,12 +39,16 @@ class Parcel:
     call: bytes = b""
     """Arguments and names of the inputs, packed; empty for a program's own example."""
     inputs: tuple[arena.Entry, ...] = ()
+    inputs_file: str = ""
+    """Where the inputs lie, if not beside the other tensors: a program on one batch of data after the other."""
     tensors: Mapping[str, arena.Entry] = field(default_factory=dict)
     """Constants of the program and state of the source model, by digest."""
     name: str = ""
     source: Source | None = None
     state: tuple[tuple[str, str], ...] = ()
     export_failure: str = ""
+    model_file: str = ""
+    """A model file that platforms read as it is, instead of a program."""
     parameters: int = 0
     nodes: int | None = None
     structure: str = ""
@@ -76,8 +80,9 @@ def make_parcel(case: Case, path: Path) -> Parcel:
         source=case.source,
         state=case.state,
         export_failure=case.export_failure,
+        model_file=case.file,
         parameters=case.parameters,
-        nodes=len(case.program.nodes) if case.program else None,
+        nodes=len(case.program.nodes) if case.program else case.nodes or None,
     )
 
 
@@ -90,7 +95,7 @@ def open_parcel(parcel: Parcel, constants: Constants, mapped: bool = True) -> Ca
         return Case.of(program, constants.of(program, parcel.weights), tensors, parcel.seed)
     path = Path(parcel.file)
     args, kwargs, names = unpack(parcel.call)
-    given = arena.read(path, parcel.inputs, mapped)
+    given = arena.read(Path(parcel.inputs_file or parcel.file), parcel.inputs, mapped)
     return Case(
         Inputs(args, kwargs, tuple(map(NamedTensor, names, given))),
         program,
@@ -100,6 +105,7 @@ def open_parcel(parcel: Parcel, constants: Constants, mapped: bool = True) -> Ca
         parcel.source,
         parcel.state,
         export_failure=parcel.export_failure,
+        file=parcel.model_file,
         parameters=parcel.parameters,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from enum import Enum
 from typing import Any
@@ -170,17 +170,47 @@ class _Builder:
         return Ref(node.id)
 
     def inline(self, fx_node: FxNode, values: dict[FxNode, Argument]) -> list[Argument] | None:
-        """Bodies of grad-mode and disabled-autocast regions: without gradients they change nothing."""
+        """Bodies of grad-mode and disabled-autocast regions, which change nothing without gradients, and of `cond`."""
         target = _target_name(fx_node.target)
+        if target == "cond":
+            return self.choose(fx_node, values)
         if target == "wrap_with_set_grad_enabled":
             body, *operands = fx_node.args[1:]
         elif target == "wrap_with_autocast" and fx_node.args[2] is False:
             body, *operands = fx_node.args[4:]
         else:
             return None
-        graph = values[body]  # type: ignore[index]
+        return self.add_graph(values[body], operands, values)  # type: ignore[index]
+
+    def add_graph(self, graph: GraphModule, operands: Sequence[Any], values: dict[FxNode, Argument]) -> list[Argument]:
+        """Append the body of a higher-order node; returns what it returns."""
         placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
         return self.add_body(graph, dict(zip(placeholders, (_argument(item, values) for item in operands))))
+
+    def choose(self, fx_node: FxNode, values: dict[FxNode, Argument]) -> list[Argument]:
+        """Both bodies of a `cond`, which have no effect but their results, and for each result a `where`."""
+        flag, *bodies = fx_node.args[:3]
+        operands: Any = fx_node.args[3] if len(fx_node.args) > 3 else ()
+        predicate = _argument(flag, values)
+        if isinstance(predicate, bool):
+            return self.add_graph(values[bodies[0 if predicate else 1]], operands, values)  # type: ignore[index]
+        results = [self.add_graph(values[body], operands, values) for body in bodies]  # type: ignore[index]
+        if isinstance(flag, FxNode) and flag.meta["val"].dim():
+            predicate = self.add_node(fx_node, "aten.view.default", (predicate, []), flag.meta["val"].reshape(()))
+        shown = fx_node.meta["val"]
+        metas = shown if isinstance(shown, list | tuple) else [shown]
+        return [
+            first if first == second and not isinstance(first, Ref)
+            else self.add_node(fx_node, "aten.where.self", (predicate, first, second), meta)
+            for first, second, meta in zip(*results, metas)
+        ]  # fmt: skip
+
+    def add_node(self, fx_node: FxNode, op: str, args: tuple[Argument, ...], value: Any) -> Ref:
+        """A call that stands for a part of a higher-order node."""
+        node = Node(self.new_id(), op, args, {}, _node_meta(value), _where(fx_node),
+                    source_line(fx_node.meta.get("stack_trace")))  # fmt: skip
+        self.nodes.append(node)
+        return Ref(node.id)
 
     def outputs_of(self, exported: ExportedProgram) -> Argument:
         specs = exported.graph_signature.output_specs

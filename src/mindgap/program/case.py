@@ -38,6 +38,10 @@ class Case:
     """The user's own code, in this process."""
     export_failure: str = ""
     """Why there is no program."""
+    file: str = ""
+    """A model file that platforms read as it is, instead of a program: `.onnx`."""
+    nodes: int = 0
+    """Of such a file."""
     parameters: int = 0
 
     @classmethod

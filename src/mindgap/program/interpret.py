@@ -141,14 +141,13 @@ def _placed(argument: Argument, device: torch.device | None) -> Argument:
 
 def written(program: Program, candidates: Iterable[int]) -> set[int]:
     """Which of these values an in-place operator may change, directly or through a view."""
-    if not any(map(_written_by, program.nodes)):
+    if not any(map(written_by, program.nodes)):
         return set()
     roots: dict[int, frozenset[int]] = {identity: frozenset([identity]) for identity in candidates}
     found: set[int] = set()
     for node in program.nodes:
-        for position, name in _written_by(node):
-            argument = node.args[position] if position < len(node.args) else node.kwargs.get(name)
-            for _, leaf in leaves(argument):
+        for position, name in written_by(node):
+            for _, leaf in leaves(_argument(node, position, name)):
                 if isinstance(leaf, Ref):
                     found |= roots.get(leaf, frozenset())
         aliased = ops.aliased_arguments(node.op)
@@ -159,17 +158,22 @@ def written(program: Program, candidates: Iterable[int]) -> set[int]:
     return found
 
 
-def _written_by(node: Node) -> tuple[tuple[int, str], ...]:
+def written_by(node: Node) -> tuple[tuple[int, str], ...]:
     """Position and name of the arguments that the call of a node writes to.
 
-    A normalisation keeps statistics only in training.
+    A normalisation keeps statistics only in training, and only where it is given some.
     """
-    for name in ("training", "use_input_stats") if ops.mutated_arguments(node.op) else ():
-        position = ops.position_of(node.op, name)
-        if position is not None:
-            value = node.args[position] if position < len(node.args) else node.kwargs.get(name)
-            return () if value is False else ops.mutated_arguments(node.op)
-    return ops.mutated_arguments(node.op)
+    writes = ops.mutated_arguments(node.op)
+    if not writes:
+        return ()
+    if any(_argument(node, ops.position_of(node.op, name), name) is False for name in ("training", "use_input_stats")):
+        return ()
+    return tuple(place for place in writes if _argument(node, *place) is not None)
+
+
+def _argument(node: Node, position: int | None, name: str) -> Any:
+    """An argument of a call; None where it is left out."""
+    return node.args[position] if position is not None and position < len(node.args) else node.kwargs.get(name)
 
 
 def _last_uses(program: Program) -> dict[int, list[int]]:

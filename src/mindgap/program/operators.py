@@ -62,6 +62,7 @@ class Traits:
     averages: bool = False  # and divides the sum by their number
     transforms: bool = False  # a Fourier transform: adds up everything along `dim`, times factors of size 1
     scans: bool = False  # a running sum, or one by index: computed one term after the other almost everywhere
+    recurs: bool = False  # a polynomial of its first argument, made one degree after the other up to its second
     distance: bool = False  # it may be computed as |x|^2 + |y|^2 - 2xy
     interpolates: bool = False  # it computes positions in its first argument
     casts: bool = False  # it rounds only when it makes a type narrower
@@ -239,6 +240,11 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(operands=_FIRST, terms=Terms.WINDOW, sums=True, averages=True), """avg_pool1d avg_pool2d avg_pool3d
         adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d"""),
     (Traits(operands=_FIRST, terms=Terms.SEQUENCE), "lstm gru rnn_tanh rnn_relu"),
+    (Traits(operands=_FIRST, recurs=True), """special_chebyshev_polynomial_t special_chebyshev_polynomial_u
+        special_chebyshev_polynomial_v special_chebyshev_polynomial_w special_hermite_polynomial_h
+        special_hermite_polynomial_he special_laguerre_polynomial_l special_legendre_polynomial_p
+        special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u
+        special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w"""),
     # Rounding inside, over all arguments
     (Traits(terms=Terms.SEQUENCE), "scaled_dot_product_attention"),
     (Traits(terms=Terms.LAST, distance=True), "cdist _cdist_forward _euclidean_dist"),
@@ -263,7 +269,7 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(unspecified=("vector-sign",)), """linalg_svd _linalg_svd svd linalg_qr qr linalg_eigh _linalg_eigh
         linalg_eig geqrf"""),
     (Traits(unspecified=("eigenvalue-order",)), "linalg_eigvals"),
-    (Traits(unspecified=("empty-reduction",)), "quantile nanquantile"),
+    (Traits(unspecified=("empty-reduction",)), "quantile nanquantile multilabel_margin_loss multi_margin_loss"),
 )  # fmt: skip
 
 _ROWS: Final = {name: row for row, names in TABLE for name in names.split()}

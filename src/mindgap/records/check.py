@@ -31,6 +31,38 @@ class PlatformResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What a test of one output should allow: rounding on this model and input, and nothing else."""
+
+    output: str
+    dtype: str
+    rtol: float
+    atol: float
+    safety: float
+    """Noise floors that it leaves room for."""
+    catches: Mapping[str, bool] = field(default_factory=dict)
+    """By platform that diverges: whether a test with this tolerance fails there on this output."""
+    reason: str = ""
+    """Why no tolerance can be recommended."""
+
+    @property
+    def line(self) -> str:
+        """The line of a test; empty where there is none to recommend."""
+        if self.reason:
+            return ""
+        return f"torch.testing.assert_close(actual, expected, rtol={self.rtol:g}, atol={self.atol:g}, equal_nan=True)"
+
+
+@dataclass(frozen=True, slots=True)
+class Invariance:
+    """Whether a platform gives the same sample the same result, whatever surrounds it."""
+
+    relation: str
+    """`alone`, `neighbours`, `permuted` or `twice`."""
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """One model, one dtype, many platforms."""
 
@@ -43,8 +75,10 @@ class CheckResult:
     inputs: Mapping[str, str]
     """Name and `dtype[shape]` of each input tensor."""
     eager: Outcome
-    """The baseline: eager on this machine's CPU."""
+    """The baseline: eager on this machine's CPU; for an ONNX file the standard's reference implementation."""
     platforms: Mapping[str, PlatformResult]
+    baseline: str = "eager"
+    """The platform that all others are compared with."""
     export_failure: str = ""
     program_exact: bool | None = None
     """Whether the exported program gives the source's bits on eager; None when that was not compared."""
@@ -52,6 +86,10 @@ class CheckResult:
     """What errors were measured against, or why there was nothing."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Default platforms that cannot be used here, each with the reason and how to get it."""
+    tolerances: tuple[Tolerance, ...] = ()
+    """For a test of each output; only where they were asked for."""
+    invariance: Mapping[str, tuple[Invariance, ...]] = field(default_factory=dict)
+    """By platform; only where it was asked for."""
     versions: Mapping[str, str] | None = None
     seconds: float = 0.0
 
@@ -65,6 +103,7 @@ class CheckResult:
     def fails_on(self, verdicts: Collection[Conclusion]) -> bool:
         """Whether eager did not run it, or a platform has one of these verdicts that is not known already."""
         new = {result.verdict.conclusion for result in self.platforms.values() if not result.known}
+        new |= {item.verdict.conclusion for items in self.invariance.values() for item in items}
         return not self.eager.ok or not new.isdisjoint(verdicts)
 
     def __repr__(self) -> str:

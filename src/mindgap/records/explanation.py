@@ -45,6 +45,9 @@ class Cause:
     evidence: tuple[str, ...] = ()
     vanishes: tuple[str, ...] = ()
     """Variations without the difference."""
+    conditions: tuple[str, ...] = ()
+    """When it happens: what separates wrong from right among sizes, dtypes and values, with the trials that speak for
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class Layer:
     """What was run, and what became of it there."""
     restoring: tuple[str, ...] = ()
     """Switches that restore agreement."""
+    cures: tuple[str, ...] = ()
+    """The same as lines of code to paste, the smallest change first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from mindgap.records.explanation import Explanation
 from mindgap.records.verdict import Conclusion
+
+Place = tuple[int, str, str]
+"""A program, a platform and the relation that it broke, if any: one piece of evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The ids that a campaign gave out."""
+
+    by_signature: Mapping[str, str] = field(default_factory=dict)
+    """The same id may stand for several: a signature grows when an explanation names the operator."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """By id: the evidence that it was given out for, or that was explained under its name. A finding keeps its id
+    because it has this evidence, whatever else is learnt about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +50,10 @@ class Evidence:
     """The operator that tracing blames; empty when no operator is wrong alone, None when it was not traced."""
     is_fragment: bool = False
     """Whether the program is a fragment, and not a whole variant of a model."""
+
+    @property
+    def place(self) -> Place:
+        return (self.program, self.platform, self.oracle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +91,18 @@ class Finding:
         """The same for the same finding in every run and campaign."""
         parts = (self.category, "+".join(self.platforms), self.kind, self.blame or "", self.operator, self.stage)
         return " | ".join((*parts, self.message))
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether it holds divergences that were not traced yet: they may have several causes."""
+        return self.category == "divergence" and not self.operator and self.explanation is None
+
+    @property
+    def cause_word(self) -> str:
+        """Its column in the table of issues: the cause where it was explained."""
+        if self.explanation is not None:
+            return self.explanation.cause.kind.value
+        return "does not run" if self.category == "failure" else "not explained"
 
     @property
     def variants(self) -> int:
