@@ -160,13 +160,22 @@ def test_a_first_program_that_takes_long_holds_up_nobody(tmp_path: Path, monkeyp
     monkeypatch.setattr("mindgap.campaign.campaign_run.BACKLOG", 2)
     monkeypatch.setattr("mindgap.campaign.queues.TRIAL_S", 0.2)
     seen: list[Snapshot] = []
-    known = programs.config()
-    late = replace(known.platforms["wrong"], name="late", adapter="tests.campaign.planted:SlowStart")
+    release = tmp_path / "release"
+
+    def watch(now: Snapshot) -> None:
+        seen.append(now)
+        if now.finished > 12:
+            release.touch()
+
+    known = programs.config(wall_s=110.0)
+    wrong = known.platforms["wrong"]
+    env = {**wrong.env, "RELEASE": str(release)}
+    late = replace(wrong, name="late", adapter="tests.campaign.planted:SlowStart", env=env)
     ending = programs.run(
-        tmp_path,
-        programs.plan("wrong", "late"),
+        tmp_path / "campaign",
+        replace(programs.plan("wrong", "late"), timeout_s=110.0),
         config=replace(known, platforms=known.platforms | {"late": late}),
-        watch=seen.append,
+        watch=watch,
     )
     assert ending.complete
     assert any(now.finished > 12 and not now.platforms["late"].done for now in seen), seen
