@@ -145,3 +145,13 @@ def test_a_refusal_of_the_cheaper_way_is_asked_for_again_once_per_kind(pool: Poo
     pool.ask(hasty, run_cases, request, on_item=found.append)
     assert [outcome.message for outcome in found if not outcome.ok] == ["it is hopeless", "it is hopeless in a hurry"]
     assert [outcome.ok for outcome in found] == [False, True, False, True, True], "what users can run is never refused"
+
+
+def test_what_whole_programs_share_is_made_once_for_all_of_a_request(pool: Pool, tmp_path: Path) -> None:
+    cases = tuple(parcel(name, n) for n, name in enumerate(("neg", "abs", "neg")))
+    files = tuple(str(tmp_path / f"shared{n}") for n in range(3))
+    hasty = replace(spec("shared"), adapter="tests.platforms.turns:Hasty")
+    for cheaper, notes in ((False, ["foreseen []"] * 3), (True, ["foreseen [3]"] * 3)):
+        found: list[Outcome] = []
+        pool.ask(hasty, run_cases, RunCases(cases, files, cheaper=cheaper), on_item=found.append)
+        assert [outcome.note for outcome in found] == notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from itertools import count
-from typing import Final
+from typing import ClassVar, Final
 
 import torch
 
@@ -60,6 +60,11 @@ class Hasty(Turns):
 
     runtime = "hasty"
     in_crowds = {"hurry": True}
+    foreseen: ClassVar[list[int]] = []
+
+    def foresee(self, cases: Sequence[Case]) -> None:
+        if self.spec.options.get("hurry"):
+            self.foreseen.append(len(cases))
 
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
         hurry = bool(self.spec.options.get("hurry"))
@@ -68,4 +73,6 @@ class Hasty(Turns):
                 raise NotImplementedError("it is hopeless in a hurry" if hurry else "it is hopeless")
             if hurry and any(node.op == "aten.square.default" for node in case.graph.nodes):
                 raise NotImplementedError("no time for squares")
-            return _Run(case)
+            run = _Run(case)
+            run.note = f"foreseen {self.foreseen}"
+            return run

@@ -38,6 +38,8 @@ FRAGMENTS_BACKLOG: Final = 2 * CROWD * ROUNDS
 """Fragments that may wait for a platform: the next crowd while one runs."""
 BACKLOG: Final = 24
 """Variants that may wait for a slow platform before it falls behind and is served later."""
+WHOLE: Final = Gather(16, 4.0, 30.0)
+"""Whole variants for a platform that lowers what they share once for all of them (docs/decisions/0010)."""
 CROWDS: Final = Gather(CROWD * ROUNDS, 4.0, 120.0)
 """A full crowd is worth waiting some seconds for; of a slow compiler it takes no more than about two minutes."""
 ALONE: Final = Gather(64, 150.0, 180.0)
@@ -186,14 +188,17 @@ class CampaignRun:
         slots = threading.Semaphore(self.jobs)
         self._runners = self.workforce.runners(self.stop.is_set, self._pause)
         self._judges = self.workforce.judges(self.stop.is_set, self._pause)
+        local = self.workforce.local_specs()
+        adapters = {name: adapter_class(spec) or Platform for name, spec in local.items()}
         for name, runners in self._runners.items():
             works = [self.flow.run_on(runner) for runner in runners]
-            self.flow.platforms[name] = WorkQueue(name, works, slots, self.stop, self._fail)
+            shares = self.flow.takes_shortcuts and name in adapters and adapters[name].shares_lowering
+            self.flow.platforms[name] = WorkQueue(name, works, slots, self.stop, self._fail, WHOLE if shares else None)
         pool, halted = self.workforce.pool, self.stop.is_set
-        for name, spec in self.workforce.local_specs().items():
+        for name, spec in local.items():
             if name == BASELINE:
                 continue
-            if (adapter_class(spec) or Platform).in_crowds:
+            if adapters[name].in_crowds:
                 self.flow.shortcuts.add(name)
             alone = FreshRunner(pool, spec, halted, self._pause)
             self.flow.alone[name] = WorkQueue(

@@ -53,9 +53,12 @@ def run_cases(worker: Worker, request: RunCases) -> Iterator[Outcome]:
     """Reports each outcome as soon as it is ready, so that a death costs only the case that was running."""
     collect_seldom()
     shortcuts = worker.platform.in_crowds if request.cheaper else {}
+    options = {**request.options, **shortcuts}
     refusals = worker.keep(Refusals)
+    if shortcuts and len(request.cases) > 1:
+        with _set_up(worker.platform, options) as platform:
+            platform.foresee([open_parcel(parcel, worker.keep(Constants)) for parcel in request.cases])
     for parcel, file in zip(request.cases, request.files):
-        options = {**request.options, **shortcuts}
         found = run_case(worker, parcel, Path(file), request.runs, request.program_only, options)
         if shortcuts and not found.ok and not refusals.knows(found):
             told = run_case(worker, parcel, Path(file), request.runs, request.program_only, request.options)

@@ -18,7 +18,7 @@ from mindgap.platforms.exported import Export, by_placeholder, export, quiet
 from mindgap.platforms.ladder import Rung
 from mindgap.platforms.lowering import Decomposition, Lowered, Lowering
 from mindgap.platforms.messages import MessageRules
-from mindgap.platforms.onnx.quick_rewrites import quick_rewrites
+from mindgap.platforms.onnx.quick_export import quick_export
 from mindgap.platforms.quick_tables import quick_tables
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.program.case import Case
@@ -135,9 +135,9 @@ class _Exporter:
 
         if not isinstance(exported, Lowered):
             return self._core.export(exported, registry=self._registry, verbose=False, opset_version=self._opset)
-        program = self._core._exported_program_to_onnx_program(exported, registry=self._registry)
-        program.model = onnxscript_apis.convert_version(program.model, self._opset)
-        with quick_rewrites():
+        with quick_export():
+            program = self._core._exported_program_to_onnx_program(exported, registry=self._registry)
+            program.model = onnxscript_apis.convert_version(program.model, self._opset)
             program.optimize()
         return program
 
