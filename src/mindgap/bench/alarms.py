@@ -69,7 +69,7 @@ def measure(tell: Tell, fragments: int = 20_000, seed: int = 0, keep: Path | Non
             tell("alarms", f"{now.finished:,} of {fragments:,} fragments")
 
         plan = Plan(with_baseline(list(platforms)), fragments, seed, fragments=1.0, metamorphic_share=0.0)
-        hunt(directory, plan, config=Config(platforms), explain_s=0.0, watch=watch)
+        hunt(directory, plan, config=Config(platforms), explain_s=0.0, watch=watch).unless_interrupted()
         rows = _rows(directory)
         alarms = _alarms(directory)
     return Measurement(

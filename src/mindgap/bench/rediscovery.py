@@ -145,7 +145,7 @@ def hunted(tell: Tell, directory: Path, hours: float, seed: int, fragments: floa
 
     plan = Plan(with_baseline(PLATFORMS), MOST, seed, fragments=fragments)
     given = None if (directory / FILE).exists() else plan
-    ending = hunt(directory, given, hours=hours, explain_s=EXPLAIN_S, watch=watch)
+    ending = hunt(directory, given, hours=hours, explain_s=EXPLAIN_S, watch=watch).unless_interrupted()
     found.seconds, found.cpu_s = ending.seconds, cpu_s() - cpu
     _note(directory, found, found.seconds)
     return found

@@ -69,7 +69,8 @@ def _rate(
 
         plan = Plan(with_baseline([platform]), MOST, seed, fragments=fragments, metamorphic_share=0.0)
         before = cpu_s()
-        hunt(directory, plan, hours=(minutes + warm) / 60, explain_s=0.0, watch=watch, shortcuts=shortcuts)
+        hours = (minutes + warm) / 60
+        hunt(directory, plan, hours=hours, explain_s=0.0, watch=watch, shortcuts=shortcuts).unless_interrupted()
         count, used = _judged(directory, platform), cpu_s() - before
     if not marks:
         return 0.0, 0.0

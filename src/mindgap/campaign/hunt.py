@@ -50,6 +50,12 @@ class Ending:
         """Whether every platform ran every variant that it is due to run."""
         return self.reason == "done"
 
+    def unless_interrupted(self) -> Ending:
+        """For whoever goes on after the campaign: Ctrl-C was meant for the whole."""
+        if self.reason == "interrupted":
+            raise KeyboardInterrupt
+        return self
+
 
 def hunt(
     directory: Path | str,
