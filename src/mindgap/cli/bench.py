@@ -317,13 +317,17 @@ def witnesses(
 def lowering(
     on: Annotated[list[str] | None, typer.Option(help="Platforms. Default: onnxruntime, openvino.")] = None,
     variants: Annotated[int, typer.Option(help="Whole variants to compare.", min=3)] = 60,
+    operators: Annotated[
+        int | None, typer.Option(help="Variants of programs with at most so many operators. Default: of all.", min=1)
+    ] = None,
     seed: Seed = 0,
     keep: KeptRows = None,
     jobs: ModelJobs = 1,
 ) -> None:
     """Compare torch's own lowering with that from remembered calls.
 
-    Each program runs twice on each platform: do both ways give the same bits, and what do they cost?
+    The smoke corpus and variants of it, each program twice on each platform: do both ways give the same bits, and what
+    do they cost?
     """
 
 
