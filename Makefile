@@ -14,8 +14,8 @@ CORPUS := .venv-corpus
 CORPUS_INSTALLED := $(CORPUS)/.installed
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-corpus test-platforms lint types cases cases-all models roundtrip quality fuzz chaos reference pictures charts \
-  parts clean
+.PHONY: demo test test-corpus test-platforms lint types cases cases-all models roundtrip quality findings fuzz chaos reference \
+  pictures charts parts clean
 
 # Exit code 1 means that differences were found: what the demo is for.
 demo: $(INSTALLED)
@@ -99,6 +99,10 @@ models: $(INSTALLED)
 quality: $(INSTALLED)
 	mkdir -p out
 	$(BIN)/mindgap bench quality --keep out/quality.jsonl -o docs/results/quality.md
+
+# Every script of findings/ again, in fresh processes; writes findings/README.md.
+findings: $(INSTALLED)
+	$(BIN)/python scripts/findings.py run
 
 # Damaged files for every reader; what is new goes to the corpus of the tests. MINUTES=5 for a shorter run.
 MINUTES ?= 30

@@ -43,6 +43,20 @@ def test_a_known_difference_of_onnx_runtime_in_fifteen_lines(pool: Pool, tmp_pat
     assert "float64 agrees with it" in issue
 
 
+def test_a_check_that_a_platform_lost_in_fifteen_lines(pool: Pool) -> None:
+    """ONNX Runtime takes a target that torch refuses."""
+    pytest.importorskip("onnxruntime")
+    spec = resolve("onnxruntime")
+    witness = witness_of(lambda x: torch.nn.functional.binary_cross_entropy(x, x + 0.0), torch.tensor([0.5]))
+    witness = witness.with_tensors([torch.tensor([1.5])])
+    found = Examiner(pool, resolve("eager"), spec).examine(witness)
+    assert found.candidate.ok and not found.eager.ok and found.symptom is not None
+    text = short_script(witness, found, spec)
+    assert 0 < len(text.splitlines()) <= MOST_LINES
+    assert tried(text, True, 900.0).shows, text
+    assert not tried(text.replace("1.5", "0.5"), True, 900.0).shows, "torch takes that"
+
+
 def test_where_eager_is_wrong_too_float64_is_what_is_due(pool: Pool, tmp_path: Path) -> None:
     spec = resolve("eager@scalar")
     witness = witness_of(lambda x: x * 2, torch.tensor([1.0, 2.0]))

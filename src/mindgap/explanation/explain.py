@@ -39,6 +39,8 @@ JOURNAL: Final = "journal"
 PROOF_RUNS: Final = 5
 """How often the smallest witness runs in the fresh process."""
 ISSUE: Final = "issue.md"
+SHORT: Final = "short.py"
+"""The script that opens the issue, where one of at most 15 lines shows the difference."""
 DONE: Final = "done"
 ENDS: Final = {"confirm": 1.0, "trace": 0.6, "reduce": 0.8, "prove": 0.88, "cause": 0.94, "reproducer": 1.0}
 """When each stage ends at the latest, in parts of the budget: whatever takes long, something is left to prove it and
@@ -110,6 +112,8 @@ def explain_case(
         cures = layer.cures if layer is not None else ()
         issue = issue_text(spec, version, reduction.witness, proof, cause, script, made_with, short, cures)
         write_whole(folder / ISSUE, issue)
+        if short.shows:
+            write_whole(folder / SHORT, short.text)
     shown = Script(script.path.name, script.reproduces, script.said)
     return Explanation(
         name, spec.name, version, whole.verdict, path.steps, _culprits(path, reduction), not path.culprits, path.note,
