@@ -1,0 +1,70 @@
+"""Findings worth filing: folders that are whole, scripts that are short, and an index that tells which hold."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = sorted(path.parent for path in (ROOT / "findings").glob("*/finding.json"))
+
+
+@pytest.fixture
+def findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("findings", ROOT / "scripts" / "findings.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    return module
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_finding_has_a_short_script_a_text_and_its_facts(folder: Path, findings: ModuleType) -> None:
+    script = (folder / "repro.py").read_text()
+    ast.parse(script)
+    assert len(script.splitlines()) <= 15 and "mindgap" not in script
+    facts = json.loads((folder / "finding.json").read_text())
+    assert facts["severity"] in findings.SEVERITIES and facts["platform"] and facts["operator"] and facts["versions"]
+    assert (folder / "issue.md").read_text().startswith(f"# {facts['platform']}")
+    assert f"({folder.name}/issue.md)" in (ROOT / "findings" / "README.md").read_text()
+
+
+def test_scripts_run_again_and_the_index_says_which_hold(findings: ModuleType, tmp_path: Path) -> None:
+    scripts = {
+        "wrong": ("raise AssertionError('not close')", "accuracy loss"),
+        "mended": ("print('fine')", "validation"),
+        "broken": ("import no_such_runtime", "crash"),
+        "dying": ("import os; os.abort()", "crash"),
+        "other": ("raise ValueError('another error')", "exceptional values"),
+    }
+    for name, (script, severity) in scripts.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "repro.py").write_text(script)
+        facts = {
+            "platform": "p",
+            "operator": "aten.o",
+            "severity": severity,
+            "cause": "c",
+            "remark": "a | b",
+            "cases": [],
+        }
+        (tmp_path / name / "finding.json").write_text(json.dumps(facts | {"sentence": "", "versions": {"torch": "2"}}))
+    assert findings.run() == 1
+    index = (tmp_path / "README.md").read_text()
+    assert "**2 of 5 hold**" in index and "a \\| b" in index
+    held = {name: "| yes |" in line for line in index.splitlines() for name in scripts if f"({name}/" in line}
+    assert held == {"wrong": True, "mended": False, "broken": False, "dying": True, "other": False}
+
+
+@pytest.mark.parametrize("text, ordinary", [
+    ("torch.tensor([[0.5, -3.0, 0.0]])", True), ("torch.tensor([-7, 9999])", True), ("torch.full((3, 1), 1e38)", False),
+    ("torch.tensor([float('nan')])", False), ("torch.tensor([1e-30])", False), ("torch.tensor([-2147483648])", False),
+])  # fmt: skip
+def test_numbers_that_anybody_meets_are_told_from_others(findings: ModuleType, text: str, ordinary: bool) -> None:
+    assert findings._is_ordinary(text) is ordinary
