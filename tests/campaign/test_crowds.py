@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindgap.campaign.crowds import CrowdRunner, Interest
+from mindgap.campaign.crowds import BriefRunner, CrowdRunner, Interest
 from mindgap.campaign.culprits import culprit
 from mindgap.campaign.dossier import NumberedVariant
 from mindgap.campaign.plan import Plan
@@ -316,3 +316,18 @@ def test_memory_that_several_operators_computed_names_none() -> None:
     assert culprit(overwritten, {"[0]", "[1]"}) == ""
     of_input = written(Node(1, "aten.tanh_.default", (Ref(0),)), Node(2, "aten.sin.default", (Ref(1),)))
     assert culprit(of_input, {"input:x", "[0]", "[1]"}) == "aten.tanh_.default"
+
+
+def test_a_fragment_on_which_eager_takes_for_ever_holds_up_the_others_for_seconds_only() -> None:
+    """The operator takes as many steps as its second argument says."""
+    endless = fragment(0, ["aten.special_shifted_chebyshev_polynomial_t.n_scalar"]).program
+    (node,) = endless.nodes
+    node = replace(node, args=(Ref(0), 10**12))
+    endless = replace(endless, nodes=(node,), example=(Made(0, "x", 1e-30, 2e-30),))
+    found: dict[int, Outcome] = {}
+    with Pool() as pool:
+        runner = BriefRunner(pool, resolve("eager"), lambda: False, lambda error: None)
+        cases = [Parcel(encode(program)) for program in (endless, fragment(1, ["aten.neg.default"]).program)]
+        runner.run(cases, 1, found.__setitem__)
+    assert found[0].status is Status.TIMEOUT and "4 s of CPU time" in found[0].message
+    assert found[1].ok

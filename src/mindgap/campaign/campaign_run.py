@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from mindgap.campaign.crowds import CROWD, CrowdRunner, FreshRunner, Interest
+from mindgap.campaign.crowds import CROWD, BriefRunner, CrowdRunner, FreshRunner, Interest
 from mindgap.campaign.dossier import Dossier, NumberedVariant
 from mindgap.campaign.explaining import Explaining
 from mindgap.campaign.flow import Errand, Flow
@@ -197,6 +197,9 @@ class CampaignRun:
         pool, halted = self.workforce.pool, self.stop.is_set
         for name, spec in local.items():
             if name == BASELINE:
+                if self.plan.fragments:
+                    brief = self.flow.run_on(BriefRunner(pool, spec, halted, self._pause))
+                    self.flow.brief = WorkQueue(f"{name} fragments", [brief], slots, self.stop, self._fail)
                 continue
             if adapters[name].in_crowds:
                 self.flow.shortcuts.add(name)
@@ -218,8 +221,10 @@ class CampaignRun:
 
     def _queues(self) -> list[WorkQueue[Errand] | WorkQueue[Dossier]]:
         assert self.flow.judges is not None
+        brief = [self.flow.brief] if self.flow.brief is not None else []
         return [
-            *self.flow.platforms.values(), *self.flow.crowds.values(), *self.flow.alone.values(), self.flow.judges
+            *self.flow.platforms.values(), *brief, *self.flow.crowds.values(), *self.flow.alone.values(),
+            self.flow.judges,
         ]  # fmt: skip
 
     def _pass(

@@ -34,6 +34,10 @@ CROWD: Final = 48
 FRAGMENT_S: Final = 30.0
 """CPU time of one fragment where each is prepared alone, a hundred times of what it costs: compilers do hang, and all
 others wait."""
+BASELINE_S: Final = 4.0
+"""CPU time of one fragment on eager, a thousand times of what it costs: some operators take as many steps as an integer
+says (`special_chebyshev_polynomial_t`), and all platforms wait for eager."""
+BASELINE_WORKER: Final = "fragments"
 CROWD_WORKER: Final = "crowds"
 RISKY_WORKER: Final = "risky"
 ALONE_WORKER: Final = "alone"
@@ -330,6 +334,14 @@ class CrowdRunner:
         if outcomes == (None,):
             outcomes = (found.failure or Outcome(self._spec.name, Status.CRASH, Stage.LOAD, "it gave no answer"),)
         return replace(found, outcomes=outcomes)
+
+
+class BriefRunner(LocalRunner):
+    """The baseline for fragments: whoever takes long is ended soon."""
+
+    def __init__(self, pool: Pool, spec: PlatformSpec, stopped: Stopped, on_pause: OnPause) -> None:
+        limits = replace(spec.limits, cpu_s=min(BASELINE_S, spec.limits.cpu_s))
+        super().__init__(pool, replace(spec, worker=BASELINE_WORKER, limits=limits), stopped, on_pause)
 
 
 class FreshRunner(LocalRunner):

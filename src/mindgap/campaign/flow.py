@@ -41,6 +41,8 @@ class Flow:
         """Platforms that run fragments many at a time; others run them like any variant."""
         self.alone: dict[str, WorkQueue[Errand]] = {}
         """Platforms in fresh processes, for what a crowd or a shortcut shows."""
+        self.brief: WorkQueue[Errand] | None = None
+        """The baseline for fragments, where it is on this machine."""
         self.shortcuts: set[str] = set()
         """Platforms of this machine that run whole variants cheaper than users do."""
         self.takes_shortcuts = True
@@ -109,7 +111,11 @@ class Flow:
         with dossier.lock:
             dossier.waiting = set(platforms)
         for name in platforms:
-            self.platforms[name].put(Errand(dossier, runs))
+            self._queue_of(dossier, name).put(Errand(dossier, runs))
+
+    def _queue_of(self, dossier: Dossier, name: str) -> WorkQueue[Errand]:
+        brief = self.brief if name == BASELINE and dossier.variant.is_fragment else None
+        return brief or self.platforms[name]
 
     def _send_to_crowds(self, dossier: Dossier, platforms: Sequence[str]) -> None:
         with dossier.lock:
@@ -118,7 +124,7 @@ class Flow:
             if name in self.crowds:
                 self.crowds[name].put(dossier)
             else:
-                self.platforms[name].put(Errand(dossier, 1))
+                self._queue_of(dossier, name).put(Errand(dossier, 1))
 
     def _confirm(self, dossier: Dossier, doubtful: Sequence[str]) -> None:
         """Ask those that are accused again, and the baseline.
@@ -135,7 +141,8 @@ class Flow:
             dossier.waiting = set(doubtful)
             dossier.in_crowd = {name: dossier.outcomes[name].digest for name in doubtful if name in apart}
         for name in doubtful:
-            (self.alone if name in apart else self.platforms)[name].put(Errand(dossier, 2))
+            queue = self.alone[name] if name in apart else self._queue_of(dossier, name)
+            queue.put(Errand(dossier, 2))
 
     def _arrived(self, dossier: Dossier, outcome: Outcome) -> None:
         with dossier.lock:
