@@ -28,10 +28,8 @@ MOST_COLUMNS: Final = 180
 _PRINT: Final = 'print("expected", expected, "actual", actual)'
 _REFUSES: Final = "but torch refuses it"
 _ACCEPTING: Final = (
-    "try:",
-    "    model(*inputs)",
-    "except Exception as error:",
-    f'    raise AssertionError(f"gives {{actual}}, {_REFUSES}: {{error}}") from None',
+    "try: model(*inputs)",
+    f'except Exception as error: raise AssertionError(f"gives {{actual}}, {_REFUSES}: {{error}}") from None',
 )
 """For a platform that takes what eager refuses."""
 
