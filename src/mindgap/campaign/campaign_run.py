@@ -198,8 +198,11 @@ class CampaignRun:
         for name, spec in local.items():
             if name == BASELINE:
                 if self.plan.fragments:
-                    brief = self.flow.run_on(BriefRunner(pool, spec, halted, self._pause))
-                    self.flow.brief = WorkQueue(f"{name} fragments", [brief], slots, self.stop, self._fail)
+                    brief = [
+                        self.flow.run_on(BriefRunner(pool, spec, halted, self._pause, number))
+                        for number in range(self.jobs)
+                    ]
+                    self.flow.brief = WorkQueue(f"{name} fragments", brief, slots, self.stop, self._fail)
                 continue
             if adapters[name].in_crowds:
                 self.flow.shortcuts.add(name)

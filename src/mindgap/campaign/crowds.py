@@ -34,7 +34,7 @@ CROWD: Final = 48
 FRAGMENT_S: Final = 30.0
 """CPU time of one fragment where each is prepared alone, a hundred times of what it costs: compilers do hang, and all
 others wait."""
-BASELINE_S: Final = 4.0
+BASELINE_S: Final = 2.0
 """CPU time of one fragment on eager, a thousand times of what it costs: some operators take as many steps as an integer
 says (`special_chebyshev_polynomial_t`), and all platforms wait for eager."""
 BASELINE_WORKER: Final = "fragments"
@@ -337,11 +337,13 @@ class CrowdRunner:
 
 
 class BriefRunner(LocalRunner):
-    """The baseline for fragments: whoever takes long is ended soon."""
+    """The baseline for fragments: whoever takes long is ended soon, and once: each has its own CPU time."""
 
-    def __init__(self, pool: Pool, spec: PlatformSpec, stopped: Stopped, on_pause: OnPause) -> None:
+    sure_of = (Status.TIMEOUT,)
+
+    def __init__(self, pool: Pool, spec: PlatformSpec, stopped: Stopped, on_pause: OnPause, number: int = 0) -> None:
         limits = replace(spec.limits, cpu_s=min(BASELINE_S, spec.limits.cpu_s))
-        super().__init__(pool, replace(spec, worker=BASELINE_WORKER, limits=limits), stopped, on_pause)
+        super().__init__(pool, replace(spec, worker=f"{BASELINE_WORKER} {number}", limits=limits), stopped, on_pause)
 
 
 class FreshRunner(LocalRunner):

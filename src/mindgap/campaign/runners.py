@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -37,10 +37,15 @@ class Runner(Protocol):
 class LocalRunner:
     """A platform in a worker process of this machine."""
 
+    sure_of: Collection[Status] = ()
+    """Ways to die that need no second look."""
+
     def __init__(self, pool: Pool, spec: PlatformSpec, stopped: Stopped, on_pause: OnPause) -> None:
         self._pool = pool
         self._spec = spec
-        self._worker = BatchWorker(pool, spec, run_cases, stopped=stopped, on_pause=on_pause, shares_files=False)
+        self._worker = BatchWorker(
+            pool, spec, run_cases, stopped=stopped, on_pause=on_pause, shares_files=False, sure_of=self.sure_of
+        )
 
     def run(
         self, cases: Sequence[Parcel], runs: int, done: Callable[[int, Outcome], None], cheaper: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Generic, TypeVar
 
 from mindgap.errors import FilesLost, NoSpace
@@ -37,6 +37,7 @@ class BatchWorker(Generic[Q, A]):
         stopped: Callable[[], bool] = lambda: False,
         on_pause: Callable[[NoSpace], None],
         shares_files: bool = True,
+        sure_of: Collection[Status] = (),
     ) -> None:
         self.spec = spec
         self._pool = pool
@@ -45,6 +46,8 @@ class BatchWorker(Generic[Q, A]):
         self._on_pause = on_pause
         self._shares_files = shares_files
         """Whether its items lie in files that somebody may remove; otherwise it cannot lose any."""
+        self._sure_of = sure_of
+        """Ways to die that need no second look, alone and in a fresh process."""
 
     def work(
         self,
@@ -63,10 +66,13 @@ class BatchWorker(Generic[Q, A]):
             doubtful, seen, death = self._batch(left, request, accept)
             rest = left[seen:]
             if death is not None and rest:
-                doubtful.append(rest.pop(0))
+                if death.status in self._sure_of and not death.outside:
+                    died(rest.pop(0), death)
+                else:
+                    doubtful.append(rest.pop(0))
             for number in doubtful:
                 self._alone(number, request, accept, died)
-            left = [number for number in rest if not is_settled(number)] if doubtful else rest
+            left = [number for number in rest if not is_settled(number)] if death is not None or doubtful else rest
 
     def _batch(
         self, items: Sequence[int], request: Callable[[Sequence[int]], Q], accept: Accept[A]
