@@ -1,4 +1,4 @@
-"""Shared by all tests: one thread, so that runs are repeatable and tests can share two cores; and no test of a law fails
+"""Shared by all tests: one thread, so that runs are repeatable and tests can share two cores; and no law that fails
 because the machine is busy."""
 
 from __future__ import annotations
