@@ -51,7 +51,7 @@ def collect(campaigns: list[Path], minutes: float) -> None:
                 if (FOLDER / name).exists() or time.monotonic() > deadline:
                     continue
                 try:
-                    found = session.explain_finding(directory, finding.id, Budget(seconds=90))
+                    found = session.explain_finding(directory, finding.id, Budget(seconds=240))
                 except MindgapError as error:
                     print(f"{finding.id} {name}: {str(error).splitlines()[0]}", flush=True)
                     continue
