@@ -41,6 +41,7 @@ MATCHING = {
     "cancelled-sum": call("aten.sum.default", torch.tensor([1.0, 2.0**-25, -1.0])),
     "unknown-mode": call("aten.grid_sampler_2d.default", torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 3, 0, False),
     "unordered-offsets": call("aten.embedding_bag.default", ROWS, torch.tensor([0, 1, 2]), torch.tensor([0, 2, 1])),
+    "unwritten-polynomial": call("aten.special_laguerre_polynomial_l.n_scalar", torch.tensor([0.3, float("nan")]), 7.0),
 }
 
 HARMLESS = {
@@ -64,6 +65,7 @@ HARMLESS = {
     "cancelled-sum": call("aten.sum.default", torch.tensor([1.0, 2.0**-9, -1.0])),
     "unknown-mode": call("aten.grid_sampler_2d.default", torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 2, 2, False),
     "unordered-offsets": call("aten.embedding_bag.default", ROWS, torch.tensor([0, 1, 2]), torch.tensor([0, 1, 1])),
+    "unwritten-polynomial": call("aten.special_laguerre_polynomial_l.n_scalar", torch.tensor([0.3, float("inf")]), 7.0),
 }
 
 

@@ -105,7 +105,29 @@ def _is_unordered(call: Call) -> bool:
     return False
 
 
+def _not_a_number(call: Call) -> bool:
+    """Whether a polynomial of at least the second degree is asked for at NaN."""
+    first, degree = (torch.as_tensor(argument) for argument in call.args[:2])
+    return bool(first.isnan().any()) and bool((degree >= 2).any())
+
+
+def _taint_at_nan(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
+    other = result.clone()
+    taint(other, attempt, generator)
+    result.copy_(torch.where(torch.as_tensor(call.args[0]).isnan(), other, result))
+    return result
+
+
 RULES: Final = (
+    Rule(
+        "unwritten-polynomial",
+        _not_a_number,
+        _taint_at_nan,
+        "at NaN eager ends the recurrence before it writes its result, and returns what another element left there",
+        "ATen/native/Math.h: `T r;` is assigned in a loop that runs while `!std::isnan(q)`, and returned",
+        attempts=2,
+        unsteady=True,
+    ),
     Rule(
         "uninitialised-memory",
         always,
