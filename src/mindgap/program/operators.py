@@ -240,11 +240,11 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(operands=_FIRST, terms=Terms.WINDOW, sums=True, averages=True), """avg_pool1d avg_pool2d avg_pool3d
         adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d"""),
     (Traits(operands=_FIRST, terms=Terms.SEQUENCE), "lstm gru rnn_tanh rnn_relu"),
-    (Traits(operands=_FIRST, recurs=True), """special_chebyshev_polynomial_t special_chebyshev_polynomial_v
-        special_hermite_polynomial_h special_hermite_polynomial_he special_shifted_chebyshev_polynomial_v"""),
+    (Traits(operands=_FIRST, recurs=True), "special_chebyshev_polynomial_t special_hermite_polynomial_h"),
     (Traits(operands=_FIRST, recurs=True, unspecified=("unwritten-polynomial",)), """special_chebyshev_polynomial_u
-        special_chebyshev_polynomial_w special_laguerre_polynomial_l special_legendre_polynomial_p
-        special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u
+        special_chebyshev_polynomial_v special_chebyshev_polynomial_w special_hermite_polynomial_he
+        special_laguerre_polynomial_l special_legendre_polynomial_p special_shifted_chebyshev_polynomial_t
+        special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v
         special_shifted_chebyshev_polynomial_w"""),
     # Rounding inside, over all arguments
     (Traits(terms=Terms.SEQUENCE), "scaled_dot_product_attention"),
