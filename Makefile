@@ -33,7 +33,7 @@ demo: $(INSTALLED)
 
 # Programs of the smoke corpus have 100 nodes in the mean, those of the core corpus 151: the demo takes minutes.
 HUNT := --corpus smoke --on eager@scalar,inductor,onnxruntime,openvino --variants 80 --sample openvino=40% \
-  --sample onnxruntime=12% --sample inductor=4% --explain 60 -o out/hunt
+  --sample onnxruntime=40% --sample inductor=4% --explain 60 -o out/hunt
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
