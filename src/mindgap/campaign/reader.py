@@ -434,7 +434,7 @@ def _reasons(rows: Iterator[tuple[str | None]]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for (sentence,) in rows:
         _, _, told = str(sentence or "").rpartition("not judged: ")
-        found[message_class(told.partition(": ")[0])] += 1
+        found[message_class(told.partition(" (")[0].partition(": ")[0])] += 1
     return dict(found.most_common())
 
 
