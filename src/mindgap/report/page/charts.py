@@ -110,12 +110,15 @@ def trace_spec() -> dict[str, Any]:
         "index:Q",
         title="operator, in the order of execution",
         scale=alt.Scale(zero=False, nice=False, padding=12),
-        axis=alt.Axis(tickMinStep=1, tickCount=12, grid=False, format="d"),
+        # Between few operators Vega puts ticks at halves, and would round their labels.
+        axis=alt.Axis(
+            tickCount=12, ticks=False, grid=False, labelExpr="datum.value % 1 ? '' : datum.label", format="d"
+        ),
     )
     y = alt.Y(
         "error:Q",
         title="error / rounding",
-        scale=alt.Scale(type="log", clamp=True),
+        scale=alt.Scale(type="log", clamp=True, domainMin=alt.ExprRef("decades[0]")),
         axis=alt.Axis(format="~g", values=alt.ExprRef("decades")),
     )
     colour = alt.Color(
