@@ -55,13 +55,18 @@ def collect(campaigns: list[Path], minutes: float) -> None:
                 except MindgapError as error:
                     print(f"{finding.id} {name}: {str(error).splitlines()[0]}", flush=True)
                     continue
+                same = _known_cause(finding, found)
+                if same is not None:
+                    _add_operator(same, found.operator or finding.operator)
+                    print(f"{finding.id} {name}: the cause of {same.name}", flush=True)
+                    continue
                 kept = _keep(finding_folder(directory, finding.id), FOLDER / name, finding, found, defects)
                 print(f"{finding.id} {name}: {'kept' if kept else 'no short script shows it'}", flush=True)
 
 
 def _promising(directory: Path) -> Iterator[Finding]:
     """Divergences that name an operator, and crashes; ordinary kinds first, one operator after the other."""
-    order = ("integer", "value", "crash", "dtype", "shape", "order", "nonfinite", "validation")
+    order = ("value", "crash", "dtype", "shape", "order", "nonfinite", "validation", "integer")
     campaign = mindgap.read(directory)
     chosen = [
         f for f in campaign.findings
@@ -77,6 +82,24 @@ def _name(finding: Finding) -> str:
     return re.sub(r"[^\w.+-]+", "-", f"{finding.witness.platform}-{operator}-{finding.kind}")
 
 
+def _known_cause(finding: Finding, found: Explanation) -> Path | None:
+    """The folder of the same policy: one that holds for all operators of a platform is one cause."""
+    if found.cause.kind is not CauseKind.PRECISION:
+        return None
+    mine = (found.platform, finding.kind, found.cause.kind.value, found.cause.remark)
+    for path in sorted(FOLDER.glob(f"*/{FACTS}")):
+        facts = json.loads(path.read_text())
+        if (facts["platform"], facts["kind"], facts["cause"], facts["remark"]) == mine:
+            return path.parent
+    return None
+
+
+def _add_operator(folder: Path, operator: str) -> None:
+    facts = json.loads((folder / FACTS).read_text())
+    facts["also"] = sorted({*facts["also"], operator} - {facts["operator"]})
+    (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+
+
 def _keep(source: Path, target: Path, finding: Finding, found: Explanation, defects: list[Defect]) -> bool:
     """Whether a short script showed the difference in a fresh process, so that there is something to file."""
     if not (source / SHORT).exists() or not found.proof.survived:
@@ -89,6 +112,7 @@ def _keep(source: Path, target: Path, finding: Finding, found: Explanation, defe
         "platform": found.platform,
         "version": found.version,
         "operator": found.operator or finding.operator,
+        "also": [],
         "kind": finding.kind,
         "cause": found.cause.kind.value,
         "remark": found.cause.remark,
@@ -111,7 +135,7 @@ def severity(kind: str, found: Explanation, script: str) -> str:
         return "crash"
     if kind in ("nonfinite", "signed-zero") or found.cause.kind is CauseKind.EXCEPTIONAL:
         return "exceptional values"
-    if found.cause.kind in (CauseKind.SCHEDULING, CauseKind.PRECISION):
+    if kind != "integer" and found.cause.kind in (CauseKind.SCHEDULING, CauseKind.PRECISION):
         return "accuracy loss"
     given = next((line for line in script.splitlines() if line.startswith("model, inputs")), "")
     return "wrong numbers on ordinary values" if _is_ordinary(given) else "exceptional values"
@@ -154,9 +178,9 @@ def _holds(folder: Path, facts: dict[str, Any]) -> bool:
 
 INDEX = """# Findings worth filing
 
-One folder per platform, operator and kind of difference: a script of at most 15 lines that needs only torch and the
-runtime, the text of an issue, and the facts. Each was found by a campaign that knows nothing of `cases/`, explained and
-run again alone in a fresh process. Several may have one deeper cause.
+One folder per platform, operator and kind of difference; a policy that holds for many operators has one. In it: a
+script of at most 15 lines that needs only torch and the runtime, the text of an issue, and the facts. Each was found by
+a campaign that knows nothing of `cases/`, explained and run again alone in a fresh process.
 
 `make findings` runs every script again and writes this page. Last run {date}: {versions}.
 
@@ -185,7 +209,8 @@ def _index(rows: list[tuple[str, dict[str, Any], bool]]) -> str:
 def _row(name: str, facts: dict[str, Any], holds: bool) -> str:
     told = facts["remark"] or facts["sentence"]
     told = (told if len(told) <= 110 else f"{told[:106]} ...").replace("|", "\\|").replace("\n", " ")
-    operator = f"[{facts['operator']}]({name}/issue.md)"
+    more = f" and {len(facts['also'])} more" if facts["also"] else ""
+    operator = f"[{facts['operator']}]({name}/issue.md){more}"
     cells = (facts["severity"], facts["platform"], operator, told, facts["cause"], "yes" if holds else "**no**")
     return f"| {' | '.join(cells)} | {', '.join(facts['cases'])} |\n"
 

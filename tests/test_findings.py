@@ -57,7 +57,7 @@ def test_scripts_run_again_and_the_index_says_which_hold(findings: ModuleType, t
         (tmp_path / name / "finding.json").write_text(json.dumps(facts | {"sentence": "", "versions": {"torch": "2"}}))
     assert findings.run() == 1
     index = (tmp_path / "README.md").read_text()
-    assert "**2 of 5 hold**" in index and "a \\| b" in index
+    assert "**2 of 5 hold**" in index and "and 1 more" in index and "a \\| b" in index
     held = {name: "| yes |" in line for line in index.splitlines() for name in scripts if f"({name}/" in line}
     assert held == {"wrong": True, "mended": False, "broken": False, "dying": True, "other": False}
 
