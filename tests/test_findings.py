@@ -54,7 +54,9 @@ def test_scripts_run_again_and_the_index_says_which_hold(findings: ModuleType, t
             "remark": "a | b",
             "cases": [],
         }
-        (tmp_path / name / "finding.json").write_text(json.dumps(facts | {"sentence": "", "versions": {"torch": "2"}}))
+        (tmp_path / name / "finding.json").write_text(
+            json.dumps(facts | {"sentence": "", "versions": {"torch": "2"}, "also": ["aten.p"]})
+        )
     assert findings.run() == 1
     index = (tmp_path / "README.md").read_text()
     assert "**2 of 5 hold**" in index and "and 1 more" in index and "a \\| b" in index
