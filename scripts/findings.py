@@ -15,7 +15,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from mindgap.bench.rediscovery import Defect, known_defects, signs_of
 from mindgap.campaign.reader import finding_folder
 from mindgap.errors import MindgapError
 from mindgap.explanation.explain import ISSUE, SHORT
+from mindgap.platforms.registry import resolve
 from mindgap.program.operators import base_name
 from mindgap.records.explanation import CauseKind, Explanation
 from mindgap.records.finding import Finding
@@ -154,23 +157,43 @@ def run() -> int:
     for folder in sorted(path.parent for path in FOLDER.glob(f"*/{FACTS}")):
         facts = json.loads((folder / FACTS).read_text())
         holds = _holds(folder, facts)
-        print(f"{'holds' if holds else 'gone '}  {folder.name}", flush=True)
+        print(f"{_WORDS[holds]}  {folder.name}", flush=True)
         rows.append((folder.name, facts, holds))
     rows.sort(key=lambda row: (SEVERITIES.index(row[1]["severity"]), row[1]["platform"], row[0]))
     (FOLDER / "README.md").write_text(_index(rows))
-    gone = sum(not holds for _, _, holds in rows)
-    print(f"{len(rows) - gone} of {len(rows)} still hold")
-    return int(gone > 0)
+    count = Counter(holds for *_, holds in rows)
+    print(f"{count[True]} of {len(rows)} still hold; {count[None]} were not run")
+    return int(count[False] > 0)
 
 
-def _holds(folder: Path, facts: dict[str, Any]) -> bool:
-    """A comparison ends with an AssertionError of its own; a crash with a signal or the runtime's error."""
+_WORDS = {True: "holds", False: "gone", None: "not run: its runtime is not installed"}
+
+
+def _python(platform: str) -> str | None:
+    """The interpreter that has the runtime; None where `mindgap platforms install` has yet to make it."""
     try:
-        done = subprocess.run(
-            [sys.executable, "repro.py"], cwd=folder, capture_output=True, text=True, timeout=RUN_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return False
+        spec = resolve(platform)
+    except MindgapError:
+        return sys.executable  # a platform of the past, or of somebody else
+    return spec.python if spec.environment else sys.executable
+
+
+def _holds(folder: Path, facts: dict[str, Any]) -> bool | None:
+    """A comparison ends with an AssertionError of its own; a crash with a signal or the runtime's error.
+
+    None where the runtime is not here. The script runs elsewhere: some write a model file next to them.
+    """
+    python = _python(facts["platform"])
+    if python is None:
+        return None
+    script = (folder / "repro.py").resolve()
+    with tempfile.TemporaryDirectory(prefix="mindgap-finding-") as elsewhere:
+        try:
+            done = subprocess.run(
+                [python, script], cwd=elsewhere, capture_output=True, text=True, timeout=RUN_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return False
     if facts["severity"] == "crash":
         return done.returncode != 0 and "ModuleNotFoundError" not in done.stderr
     return done.returncode != 0 and "AssertionError" in done.stderr.strip().rpartition("Traceback")[2]
@@ -191,7 +214,7 @@ a campaign that knows nothing of `cases/`, explained and run again alone in a fr
 """
 
 
-def _index(rows: list[tuple[str, dict[str, Any], bool]]) -> str:
+def _index(rows: list[tuple[str, dict[str, Any], bool | None]]) -> str:
     versions: dict[str, str] = {}
     for _, facts, _ in rows:
         versions |= {name: text for name, text in facts["versions"].items() if name != "system"}
@@ -199,19 +222,22 @@ def _index(rows: list[tuple[str, dict[str, Any], bool]]) -> str:
     text = INDEX.format(
         date=datetime.datetime.now(datetime.timezone.utc).date(),
         versions=", ".join(f"{name} {number}" for name, number in sorted(versions.items())),
-        holding=sum(holds for *_, holds in rows),
+        holding=sum(holds is True for *_, holds in rows),
         all=len(rows),
         counts=", ".join(f"{count} {word}" for word, count in counts.items() if count),
     )
     return text + "".join(_row(*row) for row in rows)
 
 
-def _row(name: str, facts: dict[str, Any], holds: bool) -> str:
+_HOLDS = {True: "yes", False: "**no**", None: "not run"}
+
+
+def _row(name: str, facts: dict[str, Any], holds: bool | None) -> str:
     told = facts["remark"] or facts["sentence"]
     told = (told if len(told) <= 110 else f"{told[:106]} ...").replace("|", "\\|").replace("\n", " ")
     more = f" and {len(facts['also'])} more" if facts["also"] else ""
     operator = f"[{facts['operator']}]({name}/issue.md){more}"
-    cells = (facts["severity"], facts["platform"], operator, told, facts["cause"], "yes" if holds else "**no**")
+    cells = (facts["severity"], facts["platform"], operator, told, facts["cause"], _HOLDS[holds])
     return f"| {' | '.join(cells)} | {', '.join(facts['cases'])} |\n"
 
 

@@ -64,6 +64,20 @@ def test_scripts_run_again_and_the_index_says_which_hold(findings: ModuleType, t
     assert held == {"wrong": True, "mended": False, "broken": False, "dying": True, "other": False}
 
 
+def test_a_finding_of_a_runtime_that_is_not_installed_is_not_called_gone(
+    findings: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINDGAP_PLATFORMS", str(tmp_path / "none"))
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "repro.py").write_text("raise AssertionError")
+    facts = {"platform": "tract", "operator": "aten.o", "severity": "crash", "cause": "c", "remark": "", "cases": []}
+    facts |= {"sentence": "", "versions": {"torch": "2"}, "also": []}
+    (tmp_path / "far" / "finding.json").write_text(json.dumps(facts))
+    assert findings.run() == 0
+    index = (tmp_path / "README.md").read_text()
+    assert "**0 of 1 hold**" in index and "| not run |" in index
+
+
 @pytest.mark.parametrize("text, ordinary", [
     ("torch.tensor([[0.5, -3.0, 0.0]])", True), ("torch.tensor([-7, 9999])", True), ("torch.full((3, 1), 1e38)", False),
     ("torch.tensor([float('nan')])", False), ("torch.tensor([1e-30])", False), ("torch.tensor([-2147483648])", False),

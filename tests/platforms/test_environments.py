@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -166,3 +167,26 @@ def test_its_script_runs_without_mindgap(platform: str, tmp_path: object) -> Non
         env={**os.environ, **spec.env, "PYTHONPATH": ""},
     )
     assert done.stdout.strip().endswith("[[[2.5, 2.5, 2.5], [2.5, 2.5, 2.5]], 6.0]"), done.stderr[-2000:]
+
+
+def test_its_few_lines_for_an_issue_run_when_pasted(platform: str, tmp_path: Path) -> None:
+    spec = resolve(platform)
+    runtime = adapter_class(spec)
+    assert runtime is not None
+    lines = runtime.reproducer(spec).short
+    if not lines:
+        pytest.skip("its script takes more than a few lines")
+    script = [
+        "import torch",
+        "class Model(torch.nn.Module):",
+        "    def forward(self, x):",
+        "        return torch.sin(x), x + 1",
+        "model, inputs = Model().eval(), (torch.tensor([[1.0, 2.0]]),)",
+        *lines,
+        "torch.testing.assert_close(actual, list(model(*inputs)))",
+    ]
+    (tmp_path / "pasted.py").write_text("\n".join(script))
+    done = subprocess.run(
+        [str(spec.python), "pasted.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -108,7 +108,7 @@ def explain_case(
     with clock.stage("reproducer", "repro.py in a fresh process"):
         script = write_reproducer(folder, reduction.witness, proof, spec, made_with, examiner.until)
         text = short_script(reduction.witness, proof, spec) if script.reproduces else ""
-        short = tried(text, proof.candidate.ok, min(TIMEOUT_S, examiner.until - time.monotonic()))
+        short = tried(text, proof.candidate.ok, min(TIMEOUT_S, examiner.until - time.monotonic()), spec.python)
         cures = layer.cures if layer is not None else ()
         issue = issue_text(spec, version, reduction.witness, proof, cause, script, made_with, short, cures)
         write_whole(folder / ISSUE, issue)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -51,13 +51,14 @@ def is_eager_wrong(found: Examination) -> bool:
 def short_script(witness: Case, found: Examination, spec: PlatformSpec) -> str:
     """The source; empty where the witness or the platform takes more than it may."""
     platform = (adapter_class(spec) or Platform).reproducer(spec)
-    if not platform.short or spec.python or not (found.eager.ok or found.candidate.ok):
+    theirs = spec.python and not spec.environment  # an interpreter of the user's, whose packages nobody knows
+    if not platform.short or theirs or not (found.eager.ok or found.candidate.ok):
         return ""
     code = write_code(witness, as_module=True, returns_changed=True)
     if code.data or code.changed:
         return ""
     lines = [
-        *(f"import os; os.environ[{key!r}] = {value!r}" for key, value in spec.env.items()),
+        *(f"import os; os.environ[{key!r}] = {value!r}" for key, value in _odd(spec).items()),
         "import torch",
         *_functional(code),
         *[line for line in code.function.splitlines() if line.strip()],
@@ -69,6 +70,11 @@ def short_script(witness: Case, found: Examination, spec: PlatformSpec) -> str:
         lines = [line for line in lines if line != _PRINT]
     fits = len(lines) <= MOST_LINES and max(map(len, lines)) <= MOST_COLUMNS
     return "\n".join(lines) + "\n" if fits else ""
+
+
+def _odd(spec: PlatformSpec) -> Mapping[str, str]:
+    """What makes this process another platform; what an installed runtime is given only keeps it quiet and single."""
+    return {} if spec.environment else spec.env
 
 
 def _functional(code: Code) -> list[str]:
@@ -86,7 +92,7 @@ def _comparing(witness: Case, found: Examination, spec: PlatformSpec, code: Code
     """What is due is eager's result, or float64's where eager is wrong too or runs in the same odd environment."""
     one = len(witness.graph.output_leaves()) == 1
     call = "model(*inputs)"
-    if is_eager_wrong(found) or spec.env:
+    if is_eager_wrong(found) or _odd(spec):
         extra = "".join(f", {name}=torch.float64" for name in code.dtypes)
         call = f"model.double()(*[x.double() if x.is_floating_point() else x for x in inputs]{extra})"
     dtype = next((item.tensor.dtype for item in found.eager.outputs if item.tensor.is_floating_point()), None)
@@ -105,8 +111,8 @@ def _eps(dtype: str) -> float:
     return {"torch.float64": 2.0**-52, "torch.float16": 2.0**-10, "torch.bfloat16": 2.0**-7}.get(dtype, 2.0**-23)
 
 
-def tried(text: str, candidate_runs: bool, timeout_s: float) -> ShortScript:
-    """Paste it into a fresh process; it shows the difference when it ends as it should."""
+def tried(text: str, candidate_runs: bool, timeout_s: float, python: str | None = None) -> ShortScript:
+    """Paste it into a fresh process of the runtime's interpreter; it shows the difference when it ends as it should."""
     if not text or timeout_s <= 0:
         return ShortScript(text, False)
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONSTARTUP")}
@@ -115,7 +121,7 @@ def tried(text: str, candidate_runs: bool, timeout_s: float) -> ShortScript:
         path.write_text(text, encoding="utf-8")
         try:
             done = subprocess.run(
-                [sys.executable, path.name], cwd=folder, env=environment, capture_output=True, text=True,
+                [python or sys.executable, path.name], cwd=folder, env=environment, capture_output=True, text=True,
                 timeout=timeout_s, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:

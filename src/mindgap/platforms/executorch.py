@@ -117,7 +117,9 @@ class ExecuTorch(ExportedPlatform):
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         text = _XNNPACK if spec.options.get(_DELEGATE) == "xnnpack" else "    partitioners = []\n"
-        return ReproducerText(_SCRIPT.replace("    PARTITIONERS\n", text), exports=True, packages=cls.packages)
+        return ReproducerText(
+            _SCRIPT.replace("    PARTITIONERS\n", text), exports=True, short=_short(spec), packages=cls.packages
+        )
 
     @classmethod
     def ladder(cls, spec: PlatformSpec) -> Ladder:
@@ -131,6 +133,22 @@ class ExecuTorch(ExportedPlatform):
         if not spec.options.get(_DELEGATE):
             return Ladder((portable,))
         return Ladder((portable, Rung("XNNPACK", layer="xnnpack", says="XNNPACK brings it in")))
+
+
+def _short(spec: PlatformSpec) -> tuple[str, ...]:
+    xnnpack = spec.options.get(_DELEGATE) == "xnnpack"
+    partitioner = "from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner"
+    return (
+        "from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower",
+        "from executorch.runtime import Runtime",
+        *((partitioner,) if xnnpack else ()),
+        "exported = torch.export.export(model, inputs, strict=False)",
+        f"edge = to_edge_transform_and_lower(exported, partitioner=[{'XnnpackPartitioner()' if xnnpack else ''}], "
+        "compile_config=EdgeCompileConfig(_check_ir_validity=False))",
+        "program = Runtime.get().load_program(edge.to_executorch().buffer)",
+        'method = program.load_method("forward")',
+        "actual = [torch.as_tensor(result).clone() for result in method.execute(list(inputs))]",
+    )
 
 
 class _Lowered:

@@ -96,7 +96,7 @@ class Jax(ExportedPlatform):
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
-        return ReproducerText(_SCRIPT, exports=True, packages=cls.packages)
+        return ReproducerText(_SCRIPT, exports=True, short=_SHORT, packages=cls.packages)
 
 
 def _placeholder(jax: ModuleType, fake: torch.Tensor) -> Any:
@@ -160,3 +160,14 @@ def on_platform(model, inputs):
     results = jax.jit(function)(weights, tuple(t2j(x.contiguous()) for x in inputs))
     return [j2t(result) for result in jax.tree_util.tree_leaves(results)]
 """
+
+_SHORT: Final = (
+    'import jax; jax.config.update("jax_enable_x64", True)',
+    "known = torch._ops.OpOverloadPacket.__getattr__  # torchax names overloads that newer versions of torch removed",
+    "torch._ops.OpOverloadPacket.__getattr__ = lambda op, name: known(op, name) "
+    'if name[0] == "_" or name in op.overloads() else name',
+    "import torchax.export; torch._ops.OpOverloadPacket.__getattr__ = known",
+    "weights, function = torchax.export.exported_program_to_jax(torch.export.export(model, inputs, strict=False))",
+    "results = jax.jit(function)(weights, tuple(jax.numpy.asarray(x.numpy()) for x in inputs))",
+    "actual = [torch.tensor(jax.device_get(result)) for result in jax.tree_util.tree_leaves(results)]",
+)

@@ -69,7 +69,7 @@ class Tvm(ExportedPlatform):
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
-        return ReproducerText(_SCRIPT, exports=True, packages=cls.packages)
+        return ReproducerText(_SCRIPT, exports=True, short=_SHORT, packages=cls.packages)
 
 
 def _processor(tvm: Any) -> str:
@@ -90,3 +90,13 @@ def on_platform(model, inputs):
     results = [results] if hasattr(results, "numpy") else list(results)
     return [torch.from_numpy(result.numpy().copy()) for result in results]
 """
+
+_SHORT: Final = (
+    "import tvm",
+    "from tvm.relax.frontend.torch import from_exported_program",
+    "module = from_exported_program(torch.export.export(model, inputs, strict=False))",
+    'target = tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()})',
+    'main = tvm.relax.VirtualMachine(tvm.relax.build(module, target), tvm.cpu())["main"]',
+    "results = main(*[tvm.runtime.tensor(x.numpy()) for x in inputs])",
+    'actual = [torch.from_numpy(x.numpy()) for x in ([results] if hasattr(results, "numpy") else results)]',
+)

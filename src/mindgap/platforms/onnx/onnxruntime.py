@@ -220,6 +220,9 @@ class OnnxRuntime(Platform):
 
 
 def _short(spec: PlatformSpec) -> tuple[str, ...]:
+    """None for a device: a script of a few lines would not notice that it ran on the CPU instead."""
+    if spec.device:
+        return ()
     level = "" if _level(spec) == "all" else (
         f"options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{_LEVELS[_level(spec)]}"
     )  # fmt: skip

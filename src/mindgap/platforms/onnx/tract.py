@@ -115,7 +115,7 @@ class Tract(Platform):
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
-        return ReproducerText(TO_ONNX + _SCRIPT, exports=True, packages=cls.packages)
+        return ReproducerText(TO_ONNX + _SCRIPT, exports=True, short=_SHORT, packages=cls.packages)
 
 
 _SCRIPT: Final = """
@@ -130,6 +130,15 @@ def on_platform(model, inputs):
         runnable = tract.onnx().load(file.name).into_model().into_runnable()
     return [torch.as_tensor(result.to_numpy()) for result in runnable.run([x.contiguous().numpy() for x in inputs])]
 """
+
+
+_SHORT: Final = (
+    "import tract",
+    "exported = torch.export.export(model, inputs, strict=False)",
+    'torch.onnx.export(exported, dynamo=True, verbose=False).save("model.onnx")',
+    'runnable = tract.onnx().load("model.onnx").into_model().into_runnable()',
+    "actual = [torch.as_tensor(result.to_numpy()) for result in runnable.run([x.numpy() for x in inputs])]",
+)
 
 
 def _run(runnable: Any, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
