@@ -222,6 +222,7 @@ class Lowering:
         metas = [*(item.meta for item in crowd.inputs), *(node.meta for node in crowd.nodes)]
         for node, meta in zip(module.graph.nodes, metas):
             node.meta["val"] = _fakes(meta)
+            _spell_as_traced(node)
         self.decomposition.finish(module)
         return module.graph
 
@@ -244,6 +245,33 @@ class Lowering:
 
 
 _New: TypeAlias = "tuple[Any, Node, _Call]"
+
+
+def _spell_as_traced(node: FxNode) -> None:
+    """Arguments as torch's dispatcher hands them to a tracer: by position unless the schema says otherwise, without
+    defaults at the end. Some converters read arguments by position only, and take a later keyword for an earlier one.
+    """
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return
+    schema = node.target._schema.arguments
+    given = dict(zip((argument.name for argument in schema), node.args)) | node.kwargs
+    by_position = [argument for argument in schema if not argument.kwarg_only]
+    while by_position and _is_default(by_position[-1], given):
+        by_position.pop()
+    node.args = tuple(given.get(argument.name, argument.default_value) for argument in by_position)
+    named = [argument for argument in schema if argument.kwarg_only and not _is_default(argument, given)]
+    node.kwargs = {argument.name: given[argument.name] for argument in named}
+
+
+def _is_default(argument: torch.Argument, given: Mapping[str, Any]) -> bool:
+    """Whether the argument need not be told; 1.0 is not 1 where both are allowed."""
+    if not argument.has_default_value():
+        return False
+    default = argument.default_value
+    value = given.get(argument.name, default)
+    if isinstance(default, float) and type(value) is int:
+        value = float(value)
+    return type(value) is type(default) and bool(value == default)
 
 
 def _exported(program: Program) -> ExportedProgram:
