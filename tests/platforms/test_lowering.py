@@ -24,7 +24,7 @@ from mindgap.platforms.running import one_run
 from mindgap.program.case import Case
 from mindgap.program.convert import to_exported
 from mindgap.program.examples import of_program
-from mindgap.program.graph import Input, Node, Program, Ref, leaves
+from mindgap.program.graph import Input, Node, Program, Ref, TensorMeta, leaves
 from mindgap.program.ops import resolve as find
 from mindgap.records.tensors import same_outputs
 from mindgap.variants.base import load_bases
@@ -201,5 +201,21 @@ def _alone(program: Program, node: Node) -> Program:
 
 
 def _called(graph: torch.fx.Graph) -> list[Any]:
-    calls = [node.target for node in graph.nodes if node.op == "call_function"]
-    return [target for target in calls if target is not operator.getitem]
+    """Each call, and how its arguments are spelled: converters read them by position, or by name."""
+    calls = [node for node in graph.nodes if node.op == "call_function" and node.target is not operator.getitem]
+    return [(node.target, len(node.args), sorted(node.kwargs)) for node in calls]
+
+
+@pytest.mark.parametrize("op, args, kwargs", [
+    ("aten.slice.Tensor", (0, 1), {"step": 2}), ("aten.slice.Tensor", (), {"start": 1}),
+    ("aten.slice.Tensor", (0, 0, None, 1), {}), ("aten.sub.Tensor", (2.0,), {"alpha": 1}),
+    ("aten.add.Tensor", (2.0,), {"alpha": 1.0}), ("aten.sum.dim_IntList", (), {"dim": [0], "keepdim": True}),
+    ("aten.constant_pad_nd.default", ([1, 0], 0), {}), ("aten.cumsum.default", (0,), {"dtype": torch.float64}),
+])  # fmt: skip
+def test_arguments_are_spelled_as_a_tracer_spells_them(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    learned = openvino_lowering()
+    given = torch.randn(6, 3)
+    result = find(op)(given, *args, **kwargs)
+    node = Node(1, op, (Ref(0), *args), kwargs, TensorMeta.of(result))
+    program = Program("alone", (Input(0, "x", TensorMeta.of(given)),), (), (node,), Ref(1))
+    assert learned._stays(op) and _called(learned._traced(program)) == _called(learned._kept(program))
