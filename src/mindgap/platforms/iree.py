@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
+from torch.export import ExportedProgram
 
 from mindgap.platforms.base import Profile, StageClock
 from mindgap.platforms.exported import Export, ExportedPlatform, Infer, from_bits, from_ml_numpy, quiet, to_ml_numpy
@@ -49,7 +50,13 @@ class Iree(ExportedPlatform):
     recipes: ClassVar = {"": RECIPE}
     packages = ("iree-base-compiler", "iree-base-runtime", "torch_mlir")
     message_rules = TORCH + MessageRules(
-        summaries=((r"error: (failed to legalize operation '[^']+')", r"\1"),),
+        summaries=(
+            (
+                r"failed to legalize operation 'torch.operator'[^\n]*name = \"torch\.([\w.]+)\"",
+                r"torch-mlir cannot lower \1",
+            ),
+            (r"error: (failed to legalize operation '[^']+')", r"\1"),
+        ),
         noise=(r"Error invoking IREE compiler", r"Error code:", r"Diagnostics:", r"Invoked with:", r"Need more info"),
         telling=(r"failed to legalize", r"error: "),
     )
@@ -67,10 +74,9 @@ class Iree(ExportedPlatform):
     def load(self, export: Export, clock: StageClock) -> Infer:
         import iree.compiler
         import iree.runtime
-        from torch_mlir.fx import export_and_import
 
         with clock(Stage.CONVERT), quiet():
-            module = str(export_and_import(export.exported, output_type="torch", func_name="main"))
+            module = _imported(export.exported)
         with clock(Stage.COMPILE), quiet():
             compiled = iree.compiler.compile_str(
                 module, target_backends=[backend_of(self.spec)], input_type="torch", extra_args=arguments_of(self.spec)
@@ -123,6 +129,29 @@ def backend_of(spec: PlatformSpec) -> str:
 def arguments_of(spec: PlatformSpec) -> list[str]:
     level = spec.options.get(_LEVEL)
     return [*_TARGETS[backend_of(spec)], *([f"--iree-opt-level={level}"] if level else [])]
+
+
+def _imported(exported: ExportedProgram) -> str:
+    """The program in torch-mlir's words; its exceptions leave out the reason, which it tells to whoever listens."""
+    from torch_mlir import ir
+    from torch_mlir.dialects import torch as dialect
+    from torch_mlir.extras.fx_importer import FxImporter
+    from torch_mlir.fx import export_and_import
+
+    context = ir.Context()
+    dialect.register_dialect(context)
+    told: list[str] = []
+
+    def listen(diagnostic: Any) -> bool:
+        told.append(f"error: {diagnostic.message}")
+        return False  # the log shall have it too
+
+    context.attach_diagnostic_handler(listen)
+    importer = FxImporter(context=context)
+    try:
+        return str(export_and_import(exported, output_type="torch", func_name="main", fx_importer=importer))
+    except Exception as error:
+        raise RuntimeError("\n".join([*told, str(error)])) from None
 
 
 def _fetched(result: Any, fake: torch.Tensor) -> torch.Tensor:

@@ -249,7 +249,7 @@ def on_platform(model, inputs):
         tensor = inputs[int(name.removeprefix("args_"))].contiguous()
         given[name] = tensor.numpy().astype(item["dtype"])  # int64 is taken as int32 unless enable_x64 is set
     results = runner(**given)
-    found = [torch.from_numpy(results[f"output_{{index}}"].copy()) for index in range(len(results))]
+    found = [torch.tensor(results[f"output_{{index}}"]) for index in range(len(results))]
     with torch.no_grad():
         wanted = as_list(model(*[x.clone() for x in inputs]))
     return [
