@@ -142,7 +142,7 @@ class CompiledPlatform(TorchPlatform):
         text = on_torch(spec, call, [f"torch._inductor.config.patch({switches!r})"] if switches else [])
         if not interpreted.is_interpreted(switches):
             return text
-        return replace(text, text=interpreted.script(text.text), packages=("triton",))
+        return replace(text, text=interpreted.script(text.text), short=(), packages=("triton",))
 
     @classmethod
     def ladder(cls, spec: PlatformSpec) -> Ladder:
