@@ -25,6 +25,15 @@ from mindgap.records.outcome import Outcome, Ran, Status
 from mindgap.records.platform import Probe
 from tests.platforms.running import Network, Words, changes_input, shares_memory, task_of
 
+REFUSES = {
+    "executorch": "its portable batch normalisation takes no channels-last input",
+    "executorch@xnnpack": "its portable batch normalisation takes no channels-last input",
+    "tvm": "its frontend has no amax",
+}
+"""Runtimes that do not run the network, by the versions that their recipes pin; seen by hand in their logs."""
+LACKS = {"onnxruntime:webgpu": {"int64", "bool"}}
+"""Dtypes that a runtime cannot add."""
+
 PLATFORMS = [spec.name for spec in catalogue() if spec.environment]
 
 
@@ -63,11 +72,13 @@ def outputs(outcome: Outcome) -> dict[str, torch.Tensor]:
 def compare(pool: Pool, platform: str, case: Case) -> dict[str, torch.Tensor]:
     """The outputs, which must be eager's within what kernels may differ in on ordinary values.
 
-    A runtime that says that it cannot is not wrong; the page of results lists what it said.
+    Only what is known to be refused may be; the page of results lists it.
     """
     outcome = run_on(pool, platform, case)
-    if outcome.status in (Status.UNSUPPORTED, Status.REJECTED):
-        pytest.skip(f"{outcome.stage.value}: {outcome.message}")
+    refusal = REFUSES.get(platform, "") if isinstance(case.model, Network) else ""
+    if refusal:
+        assert outcome.status in (Status.UNSUPPORTED, Status.REJECTED), f"it no longer refuses: {refusal}"
+        pytest.skip(refusal)
     eager, found = outputs(run_on(pool, "eager", case)), outputs(outcome)
     assert list(found) == list(eager)
     for name, expected in eager.items():
@@ -78,7 +89,7 @@ def compare(pool: Pool, platform: str, case: Case) -> dict[str, torch.Tensor]:
 def test_it_is_ready_and_says_what_it_is(platform: str, known: Probe) -> None:
     assert known.available, known.reason
     assert known.version and known.device
-    assert "float32" in known.dtypes
+    assert {"float32", "int64", "bool"} - LACKS.get(platform, set()) <= set(known.dtypes)
     spec = resolve(platform)
     assert spec.summary and spec.python and spec.size_mb
 
