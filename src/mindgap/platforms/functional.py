@@ -103,17 +103,15 @@ class Functional:
         self._fresh += 1
         root = self._root(target)
         count = self._writes.get(root, 0) + 1
-        made = [(target, copy)]
         while target in self._views:
             source, view = self._views[target]
             call = self._views[source][1] if view.op == ACCESS else None
             if call is not None:
                 source = self._views[source][0]
             copy = self._put_back(view, call, self.current(source), self._metas[source], copy, self._metas[target])
-            made.append((source, copy))
             target = source
         self._writes[root] = count
-        self._now.update((identity, (place, count)) for identity, place in made)
+        self._now[root] = (copy, count)  # views of it, the one written to as well, are made anew: so does torch
 
     def _put_back(
         self, view: Node, call: Node | None, source: int, shown: TensorMeta, new: int, part: TensorMeta
