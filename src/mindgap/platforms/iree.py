@@ -100,7 +100,7 @@ class Iree(ExportedPlatform):
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         text = _SCRIPT.replace("BACKEND", repr(backend_of(spec))).replace("ARGUMENTS", repr(arguments_of(spec)))
-        return ReproducerText(text, exports=True, packages=cls.packages)
+        return ReproducerText(text, exports=True, short=_short(spec), packages=cls.packages)
 
     @classmethod
     def ladder(cls, spec: PlatformSpec) -> Ladder:
@@ -129,6 +129,20 @@ def backend_of(spec: PlatformSpec) -> str:
 def arguments_of(spec: PlatformSpec) -> list[str]:
     level = spec.options.get(_LEVEL)
     return [*_TARGETS[backend_of(spec)], *([f"--iree-opt-level={level}"] if level else [])]
+
+
+def _short(spec: PlatformSpec) -> tuple[str, ...]:
+    return (
+        "import iree.compiler, iree.runtime; from torch_mlir.fx import export_and_import",
+        "exported = torch.export.export(model, inputs, strict=False)",
+        'text = str(export_and_import(exported, output_type="torch", func_name="main"))',
+        f"compiled = iree.compiler.compile_str(text, target_backends=[{backend_of(spec)!r}], input_type='torch', "
+        f"extra_args={arguments_of(spec)!r})",
+        'context = iree.runtime.SystemContext(config=iree.runtime.Config("local-sync"))',
+        "context.add_vm_module(iree.runtime.VmModule.copy_buffer(context.instance, compiled))",
+        'results = context.modules.module["main"](*[x.contiguous().numpy() for x in inputs])',
+        "actual = [torch.from_numpy(result.to_host().copy()) for result in torch.utils._pytree.tree_leaves(results)]",
+    )
 
 
 def _imported(exported: ExportedProgram) -> str:

@@ -151,7 +151,26 @@ class LiteRt(ExportedPlatform):
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         kernels = _RESOLVERS[str(spec.options.get(_KERNELS, "xnnpack"))]
         text = _SCRIPT.format(x64=bool(spec.options.get(_X64, False)), kernels=kernels, threads=threads_of(spec))
-        return ReproducerText(text, exports=True, packages=cls.packages)
+        return ReproducerText(text, exports=True, short=_short(spec), packages=cls.packages)
+
+
+def _short(spec: PlatformSpec) -> tuple[str, ...]:
+    kernels, x64 = _RESOLVERS[str(spec.options.get(_KERNELS, "xnnpack"))], bool(spec.options.get(_X64, False))
+    narrowed = (
+        "actual = [a.to(b.dtype) if a.dtype == torch.int32 else a "  # LiteRT makes int32 of int64
+        "for a, b in zip(actual, torch.utils._pytree.tree_leaves(model(*inputs)))]",
+    )
+    return (
+        "import litert_torch; from ai_edge_litert.interpreter import Interpreter, OpResolverType",
+        f"content = litert_torch.convert(model, inputs, enable_x64={x64}).model_content()",
+        f"interpreter = Interpreter(model_content=content, num_threads={threads_of(spec)}, "
+        f"experimental_op_resolver_type=OpResolverType.{kernels})",
+        "interpreter.allocate_tensors(); runner = interpreter.get_signature_runner()",
+        "results = runner(**{name: inputs[int(name[5:])].contiguous().numpy().astype(item['dtype']) "
+        "for name, item in runner.get_input_details().items()})",
+        'actual = [torch.tensor(results[f"output_{index}"]) for index in range(len(results))]',
+        *(() if x64 else narrowed),
+    )
 
 
 @dataclass(frozen=True, slots=True)
