@@ -155,6 +155,17 @@ def test_no_time_is_promised_before_every_platform_has_shown_its_pace() -> None:
         assert (now.left_s is None) == (now.platforms["slow"].done < 2)
 
 
+def test_a_campaign_with_an_end_promises_no_later_one() -> None:
+    now = 100.0
+    progress = Progress(1000, {"slow": 1.0}, 0.0, lambda: now)
+    progress.deadline = 160.0
+    progress.begin({"slow": 0}, {"slow": set(range(1000))}, 0)
+    assert progress.left_s(now) == 60.0, "the pace is not known yet, the end is"
+    progress.costing({"slow": 50.0})
+    assert progress.left_s(now) == 60.0
+    assert progress.left_s(170.0) == 0.0
+
+
 def test_a_first_program_that_takes_long_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pace is not known yet: then the others go on as well, and nothing is counted twice when it gets its part."""
     monkeypatch.setattr("mindgap.campaign.campaign_run.BACKLOG", 2)

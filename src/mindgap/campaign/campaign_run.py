@@ -380,7 +380,7 @@ class CampaignRun:
         check.run()
 
     def _wait(self, feeder: threading.Thread, hours: float | None, watch: Watch) -> str:
-        deadline = None if hours is None else self._start + hours * 3600
+        deadline = self.progress.deadline = None if hours is None else self._start + hours * 3600
         shown = 0.0
         try:
             while feeder.is_alive() and self.failure is None:

@@ -68,6 +68,8 @@ class Progress:
         """The part of the variants that each platform runs."""
         self.budget_s = budget_s
         """For explanations and traces."""
+        self.deadline: float | None = None
+        """When everything ends, finished or not."""
         self._clock = clock
         self._lock = threading.Lock()
         self._lanes = {name: Lane() for name in shares}
@@ -166,7 +168,11 @@ class Progress:
         variants = together(lane.left_s(now) for lane in self._lanes.values())
         relations = together(lane.left_s(now) for lane in self._relations_to_come().values())
         explaining = in_turn((self._explanations.left_s(now), self._traces.left_s(now)))
-        return in_turn((variants, relations, None if explaining is None else min(explaining, self.budget_s)))
+        left = in_turn((variants, relations, None if explaining is None else min(explaining, self.budget_s)))
+        if self.deadline is None:
+            return left
+        most = max(self.deadline - now, 0.0)
+        return most if left is None else min(left, most)
 
     def snapshot(
         self, seconds: float, conclusions: Mapping[str, int], judging: int, paused: str, kinds: int, explained: int
