@@ -43,6 +43,16 @@ def test_a_known_difference_of_onnx_runtime_in_fifteen_lines(pool: Pool, tmp_pat
     assert "float64 agrees with it" in issue
 
 
+def test_a_write_to_an_input_is_shown_on_a_copy(pool: Pool) -> None:
+    pytest.importorskip("onnxruntime")
+    spec = resolve("onnxruntime")
+    witness = witness_of(lambda x: x.sigmoid_(), torch.tensor([-20.0, -30.0]))
+    found = Examiner(pool, resolve("eager"), spec).examine(witness)
+    text = short_script(witness, found, spec)
+    assert "x = x.clone()" in text and tried(text, True, 900.0).shows, text
+    assert not tried(text.replace("-20.0, -30.0", "-1.0, 1.0"), True, 900.0).shows, "nothing to show for other values"
+
+
 def test_a_check_that_a_platform_lost_in_fifteen_lines(pool: Pool) -> None:
     """ONNX Runtime takes a target that torch refuses."""
     pytest.importorskip("onnxruntime")

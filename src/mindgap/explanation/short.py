@@ -15,6 +15,7 @@ from mindgap.explanation.code import Code, write_code
 from mindgap.platforms.base import Platform
 from mindgap.platforms.registry import adapter_class
 from mindgap.program.case import Case
+from mindgap.program.convert import returned
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Blame
 from mindgap.tracing.examine import Examination
@@ -55,7 +56,7 @@ def short_script(witness: Case, found: Examination, spec: PlatformSpec) -> str:
     if not platform.short or theirs or not (found.eager.ok or found.candidate.ok):
         return ""
     code = write_code(witness, as_module=True, returns_changed=True)
-    if code.data or code.changed:
+    if code.data:
         return ""
     lines = [
         *(f"import os; os.environ[{key!r}] = {value!r}" for key, value in _odd(spec).items()),
@@ -90,7 +91,7 @@ def _ending(witness: Case, found: Examination, spec: PlatformSpec, code: Code) -
 
 def _comparing(witness: Case, found: Examination, spec: PlatformSpec, code: Code) -> list[str]:
     """What is due is eager's result, or float64's where eager is wrong too or runs in the same odd environment."""
-    one = len(witness.graph.output_leaves()) == 1
+    one = len(set(returned(witness.graph).values())) == 1  # what was written is returned as well
     call = "model(*inputs)"
     if is_eager_wrong(found) or _odd(spec):
         extra = "".join(f", {name}=torch.float64" for name in code.dtypes)
