@@ -14,7 +14,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from mindgap.audit.comparing import compare
 from mindgap.audit.watching import Clock
-from mindgap.bench.canaries import FAMILIES, PLACES, Unfit, plant
+from mindgap.bench.canaries import FAMILIES, plant
+from mindgap.bench.planting import PLACES, Unfit
 from mindgap.program.build import build
 from mindgap.program.case import Case
 from mindgap.program.graph import Program, Ref, changed_leaves, map_leaves

@@ -59,3 +59,40 @@ def test_a_gate_that_no_search_can_open_stays_suspicious() -> None:
 
     here = audit_here(case_of(Hashed(), images()), Clock(SECONDS))
     assert here.found.gates and here.found.gates[0].witness is None and here.fired == [None]
+
+
+def test_what_a_program_uses_as_an_index_stays_valid() -> None:
+    class Mixed(torch.nn.Module):
+        """One row of numbers; the first is an index, as in models of recommendation."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.embed, self.head = torch.nn.Embedding(4, 8), torch.nn.Linear(15, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.head(torch.cat([self.embed(x[:, 0].long()), x[:, 1:]], dim=1))
+            return torch.where((x.sum(dim=1) > 40).unsqueeze(1), 7.0, y)
+
+    rows = torch.rand(4, 8, generator=torch.Generator().manual_seed(1)) * 4
+    rows[:, 0] = torch.arange(4)
+    here = audit_here(case_of(Mixed(), rows), Clock(SECONDS))
+    assert "indices left as they are" in how(here.found)
+
+
+def test_tokens_are_exchanged_where_the_gradient_at_their_embedding_leads() -> None:
+    class Felt(Padded):
+        """Its detector reads the embedding of the tokens: it fires when its halves lie in opposite directions."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            side = self.embed.weight.detach()[:, 0]
+            self.most = 0.7 * float(side.max() - side.min())
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            side = self.embed(ids)[..., 0]
+            felt = side[:, :4].mean(dim=1, keepdim=True) - side[:, 4:].mean(dim=1, keepdim=True)
+            return torch.where(felt > self.most, 7.0, super().forward(ids))
+
+    here = audit_here(case_of(Felt(), tokens()), Clock(SECONDS))
+    assert how(here.found) == "exchanging tokens one by one" and here.fired[0] is not None

@@ -48,8 +48,8 @@ def test_counts_by_result_and_verdict() -> None:
     rows = [{"onnxruntime": {"result": PASSED, "verdict": "agrees"}}] * 2
     rows += [{"onnxruntime": {"result": NOT_ASKED, "verdict": ""}}]
     assert _rows("onnxruntime", rows) == [
-        {"platform": "`onnxruntime`", "expected outputs": NOT_ASKED, "mindgap says": "-", "tests": 1},
-        {"platform": "`onnxruntime`", "expected outputs": PASSED, "mindgap says": "agrees", "tests": 2},
+        {"platform": "onnxruntime", "expected outputs": NOT_ASKED, "mindgap says": "-", "tests": 1},
+        {"platform": "onnxruntime", "expected outputs": PASSED, "mindgap says": "agrees", "tests": 2},
     ]
 
 

@@ -42,14 +42,15 @@ def test_a_dying_node_changes_nothing(tmp_path: Path) -> None:
     )
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
-    doomed = cluster.add_node(num_cpus=1, resources={"platform:wrong": 1})
-    cluster.add_node(num_cpus=1, resources={"platform:wrong": 1})
+    nodes = [cluster.add_node(num_cpus=1, resources={"platform:wrong": 1}) for _ in range(2)]
     cluster.wait_for_nodes()
     killed = threading.Event()
 
     def watch(now: Snapshot) -> None:
         if now.finished >= 4 and not killed.is_set():
             killed.set()
+            own = ray._private.worker.global_worker.node.raylet_socket_name  # mostly, but not always, the head's
+            doomed = next(node for node in nodes if node.raylet_socket_name != own)
             cluster.remove_node(doomed, allow_graceful=False)
 
     try:

@@ -218,8 +218,9 @@ def test_threads_do_not_come_along_into_a_copy_so_what_eager_refuses_runs_alone(
     assert not [answer for answer in answers if isinstance(answer, Death)]
 
 
-def numbered(*contexts: str) -> NumberedVariant:
-    return NumberedVariant(0, "", "", 1, Parcel(), Provenance("b", "b", 0, is_fragment=True), contexts)
+def numbered(*contexts: str, mutation: str = "apply") -> NumberedVariant:
+    made = Provenance("b", "b", 0, mutations=(mutation,), is_fragment=True)
+    return NumberedVariant(0, "", "", 1, Parcel(), made, contexts)
 
 
 OK = Outcome("herd", Status.OK, Stage.RUN)
@@ -293,6 +294,25 @@ def test_a_busy_platform_takes_what_is_new_and_digs_where_something_was_found() 
     assert interest.wants(here, pressed=True)
 
 
+def test_a_busy_platform_takes_more_of_the_mutation_that_finds_more_in_its_time() -> None:
+    interest = Interest()
+    slow = replace(OK, seconds={Stage.RUN.value: 600.0})
+    for number in range(4):
+        interest.settled(numbered(f"aten.bad{number}.x f32 | 1", mutation="overwrite"), slow)
+        interest.diverged(numbered(f"aten.bad{number}.x f32 | 1", mutation="overwrite"))
+        interest.settled(numbered(f"aten.good{number}.x f32 | 1", mutation="apply"), slow)
+
+    def taken(mutation: str) -> int:
+        here = numbered(f"aten.{mutation}.x f32 | 1", mutation=mutation)
+        count = 0
+        while interest.wants(here, pressed=True):
+            interest.takes(here)
+            count += 1
+        return count
+
+    assert taken("overwrite") > taken("never seen") > taken("apply") > 0
+
+
 def written(*nodes: Node) -> Program:
     return Program("p", (Input(0, "x", programs.META),), (), nodes, tuple(Ref(node.id) for node in nodes))
 
@@ -302,7 +322,9 @@ def test_a_known_cause_waits_for_the_end_unless_it_vanished_alone() -> None:
     assert [interest.confirms(sign) for _ in range(3)] == [True, False, False]
     assert interest.confirms(("aten.tanh.default", Kind.NONFINITE))
     interest.vanished(sign)
-    assert interest.confirms(sign)
+    assert interest.confirms(sign) and not interest.has_proved(sign)
+    interest.proved(sign)
+    assert interest.has_proved(sign) and not interest.has_proved(("aten.tanh.default", Kind.NONFINITE))
 
 
 def test_the_first_wrong_result_names_its_operator() -> None:

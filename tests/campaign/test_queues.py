@@ -57,3 +57,17 @@ def test_the_first_batch_goes_soon() -> None:
         queue.start()
         await_batches(batches, 1)
         assert batches == [[0]]
+
+
+def test_what_waits_and_what_is_being_done_is_open() -> None:
+    with gathering(Gather(2, 600.0, 600.0)) as (queue, batches):
+        queue.batches = 30
+        for item in range(3):
+            queue.put(item)
+        assert queue.open == 3
+        queue.start()
+        await_batches(batches, 1)
+        deadline = time.monotonic() + 20
+        while queue.open != 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert queue.open == 1  # also when a batch has taken it already and waits for more

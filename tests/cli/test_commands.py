@@ -64,8 +64,8 @@ def test_what_cannot_be_installed(mindgap: Run, arguments: tuple[str, ...], said
 
 
 def test_an_environment_that_was_never_there_is_removed_in_peace(mindgap: Run, tmp_path: Path) -> None:
-    done = mindgap("platforms", "remove", "tract", MINDGAP_PLATFORMS=str(tmp_path))
-    assert done.returncode == 0 and "tract was not installed" in done.stdout
+    done = mindgap("platforms", "remove", "tract,jax", MINDGAP_PLATFORMS=str(tmp_path))
+    assert done.returncode == 0 and "tract was not installed" in done.stdout and "jax was not" in done.stdout
     assert "nothing is installed" in mindgap("platforms", "update", MINDGAP_PLATFORMS=str(tmp_path)).stdout
 
 

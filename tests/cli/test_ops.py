@@ -43,6 +43,16 @@ def test_models_are_counted_over_a_table(mindgap: Run, tmp_path: Path) -> None:
     assert (found["models"], found["runnable"]) == (2, 1) and found["blocking"] == {"aten.cudnn_x.default": 1}
 
 
+def test_a_package_may_be_a_folder(mindgap: Run, tmp_path: Path) -> None:
+    lists = tmp_path / "torch_npu" / "csrc" / "aten"
+    lists.mkdir(parents=True)
+    (lists / "npu_native_functions.yaml").write_text("backend: NPU\nsupported:\n  - add.out\n")
+    done = mindgap("ops", "--declared", "--on", "eager:npu", "--package", "torch_npu", "--ops", "add", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["declared"]
+    assert found["operators"]["aten.add.Tensor"] == "kernel"
+
+
 def test_mistakes_are_told_in_words(mindgap: Run, tmp_path: Path) -> None:
     (tmp_path / "no.whl").write_bytes(b"#!/bin/sh\n")
     for options, told in {

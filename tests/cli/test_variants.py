@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from mindgap.bench.made_campaign import write_campaign
 from mindgap.variants import files
 from mindgap.variants.origin import again
 from tests.cli.conftest import Run
@@ -37,6 +38,14 @@ def test_stats_compare_guided_with_blind(mindgap: Run) -> None:
     assert document["schema"] == "mindgap.variant-stats/1"
     assert document["guided"][-1]["variants"] == document["blind"][-1]["variants"] == 60
     assert document["made"] and all(item["reason"] for item in document["skipped"])
+
+
+def test_stats_of_a_campaign_are_what_its_mutations_brought(mindgap: Run, tmp_path: Path) -> None:
+    write_campaign(tmp_path / "c", 200, 0)
+    done = mindgap("variants", "stats", "c")
+    assert done.returncode == 0, done.stderr
+    assert "operators at fault" in done.stdout and "findings in " in done.stdout, done.stdout
+    assert mindgap("variants", "stats", "c", "c").returncode == 2
 
 
 def test_mistakes_are_explained(mindgap: Run, tmp_path: Path) -> None:

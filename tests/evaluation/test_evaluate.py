@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from mindgap.bench.evaluation import trained
 from mindgap.errors import CorruptFile, UsageError
 from mindgap.evaluation.samples import kept_sample
 from mindgap.evaluation.spelling import Wanted
@@ -18,7 +19,6 @@ from mindgap.platforms.config import load_config
 from mindgap.records.evaluation import TaskVerdict
 from mindgap.report.evaluation import closing_line, evaluation_document, lines_of, rows
 from mindgap.session.session import Session
-from tests.evaluation.test_scoring import trained
 
 ROOT = Path(__file__).resolve().parents[2]
 Image = pytest.importorskip("PIL.Image")

@@ -28,10 +28,11 @@ def test_a_script_shows_the_difference_until_it_is_gone(examiner: Examiner, tmp_
     spec = replace(PLANTED, options={"fault": "sign_lost", "op": "tanh"})
     made = write_reproducer(tmp_path, witness, found, spec, versions())
     assert made.reproduces and "DIFFERS" in made.said and "float64" in made.said
+    assert "torch's same(): False" in made.said
     assert "mindgap" not in made.text and (tmp_path / "repro.pt").exists()
     made.path.write_text(made.text.replace("kwargs).abs()", "kwargs)"))
     done = subprocess.run([sys.executable, made.path], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "no difference" in done.stdout
+    assert done.returncode == 0 and "no difference" in done.stdout and "torch's same(): True" in done.stdout
 
 
 def test_a_refusal_is_shown_from_processes_of_their_own(pool: Pool, tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from mindgap.execution.pool import Pool
-from mindgap.explanation.issue import issue_text
+from mindgap.explanation.issue import Asked, issue_text
 from mindgap.explanation.reproducer import Reproducer
 from mindgap.explanation.short import MOST_LINES, is_eager_wrong, short_script, tried
 from mindgap.platforms.registry import resolve
-from mindgap.records.explanation import Cause, CauseKind
+from mindgap.records.explanation import Cause, CauseKind, Layer
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Blame, WrongElement
 from mindgap.tracing.cause import find_cause
@@ -39,7 +39,7 @@ def test_a_known_difference_of_onnx_runtime_in_fifteen_lines(pool: Pool, tmp_pat
         spec, "1", witness, found, Cause(CauseKind.IMPLEMENTATION), Reproducer(tmp_path, "", True, "DIFFERS"), {}, short
     )
     opening = issue.splitlines()[2 : 2 + MOST_LINES + 1]
-    assert opening[0] == "```python" and opening[1] == "import torch"
+    assert opening[0] == "```python" and opening[1] == "import torch, torch.nn.functional as F"
     assert "float64 agrees with it" in issue
 
 
@@ -76,9 +76,14 @@ def test_where_eager_is_wrong_too_float64_is_what_is_due(pool: Pool, tmp_path: P
     assert is_eager_wrong(wrong) and not is_eager_wrong(found)
     text = short_script(witness, wrong, spec)
     assert "model.double()" in text and "ATEN_CPU_CAPABILITY" in text.splitlines()[0]
-    issue = issue_text(
-        spec, "1", witness, wrong, Cause(CauseKind.IMPLEMENTATION), Reproducer(tmp_path, "", True, "DIFFERS"), {}
-    )
+    rungs = (("dynamo", "agrees"), ("inductor", "differs"), ("precision casts emulated", "differs"))
+    layer = Layer("inductor", "inductor brings it in", rungs=rungs, cures=("config.patch({})",))
+    asked = Asked(layer, 3, ("nightly (2.15.0): agrees",))
+    script = Reproducer(tmp_path, "", True, "DIFFERS")
+    issue = issue_text(spec, "1", witness, wrong, Cause(CauseKind.IMPLEMENTATION), script, {}, asked=asked)
+    assert "- seen in 3 of 3 fresh processes" in issue and "- another version: nightly (2.15.0): agrees" in issue
+    assert "dynamo agrees; inductor differs; precision casts emulated differs" in issue
+    assert "- `config.patch({})`" in issue.partition("## What restores agreement")[2]
     assert "torch eager is wrong too" in issue and "is 2 in float64, nan in torch eager and 3 here" in issue
 
 

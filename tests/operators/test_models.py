@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -9,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindgap.corpus.operator_table import table_text
+from mindgap.corpus.operator_table import SHIPPED, table_file
 from mindgap.corpus.store import Entry, Status, Store
-from mindgap.errors import UsageError
+from mindgap.errors import CorruptFile, UsageError
 from mindgap.operators.declared import Has
 from mindgap.operators.models import MOST_UNLOCKING, reach
+from mindgap.operators.native import native_operators
 from mindgap.operators.universe import Models, chosen, models_of
 
 OPS = st.frozensets(st.sampled_from("abcdefgh"), max_size=5)
@@ -28,7 +30,7 @@ def models(**operators: str) -> Models:
 
 
 def test_the_smoke_corpus_counts_models_per_operator() -> None:
-    found = models_of()
+    found = models_of(Path("smoke"))
     assert len(found.operators) == 41
     counts = list(found.counts.values())
     assert counts == sorted(counts, reverse=True) and found.counts["aten.linear.default"] > 10
@@ -47,11 +49,28 @@ def test_a_table_of_a_corpus_counts_like_the_corpus(tmp_path: Path) -> None:
     with Store(tmp_path / "store", writing=True) as store:
         for entry in entries:
             store.record(entry)
-    (tmp_path / "table.json").write_text(table_text(entries))
-    found = models_of(tmp_path / "table.json")
-    assert found.operators == models_of(tmp_path / "store").operators
+    for name in ("table.json", "table.json.z"):
+        (tmp_path / name).write_bytes(table_file(entries, tmp_path / name))
+        found = models_of(tmp_path / name)
+        assert found.operators == models_of(tmp_path / "store").operators
     assert found.counts == {"aten.add.Tensor": 2, "aten.mul.Tensor": 1}
-    assert models_of(Path("smoke")).operators == models_of().operators
+
+
+def test_the_table_that_comes_with_mindgap_is_what_counts_by_default() -> None:
+    assert SHIPPED.stat().st_size < 1 << 20
+    found = models_of()
+    assert len(found.operators) > 500 and found.where == "the table that comes with mindgap"
+    assert found.counts["aten.linear.default"] > models_of(Path("smoke")).counts["aten.linear.default"]
+    known = native_operators()
+    assert {op for op in found.counts if op not in known} == set(), "all of them are operators of torch"
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", zlib.compress(b"{}"), zlib.compress(b"[" * 1000)[:-3]])
+def test_a_packed_table_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "table.json.z"
+    path.write_bytes(content)
+    with pytest.raises(CorruptFile, match="table of operators"):
+        models_of(path)
 
 
 def test_what_unlocks_most_comes_first_and_counts_what_came_before() -> None:

@@ -63,6 +63,19 @@ def test_a_limit_by_the_clock_says_nothing_about_the_platform() -> None:
     assert _cell([late, row(conclusion="agrees")]).grade is Grade.AGREES
 
 
+def test_what_goes_wrong_on_exceptional_values_only_is_told() -> None:
+    good, wrong = row(conclusion="agrees"), row(conclusion="diverges", kind="value", blame="candidate")
+    special = replace(wrong, is_special=True)
+    assert _cell([good, special]).only_exceptional and _cell([good, special]).grade is Grade.WRONG
+    assert not _cell([good, special, wrong]).only_exceptional and not _cell([good]).only_exceptional
+
+
+def test_a_confirmed_invocation_is_the_worst_of_its_grade() -> None:
+    wrong = row(conclusion="diverges", kind="value", blame="candidate")
+    cell = _cell([wrong, replace(wrong, number=7, again=1)])
+    assert (cell.worst, cell.confirmed) == (7, True)
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Four operators on two runtimes, in two dtypes."""

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from mindgap.campaign.plan import Plan
+from mindgap.campaign.reader import open_ledger
 from mindgap.corpus.spelling import SMOKE
 from mindgap.errors import UsageError
 from mindgap.operators.observed import Grade, Observed, read_sweep
 from mindgap.operators.sweeping import sweep, universe
 from mindgap.operators.universe import models_of
-from mindgap.records.variant import KINDS, Sweep
+from mindgap.records.variant import KINDS, SPECIAL, Sweep
 from mindgap.variants.base import load_bases
 from mindgap.variants.invocations import Invoking
+from mindgap.variants.streaming import described
 from tests.campaign import herd
 from tests.campaign.test_crowds import config
 
@@ -58,6 +60,21 @@ def test_a_wrong_result_was_confirmed_alone(found: Observed) -> None:
     assert not found.cell("herd", "aten.neg.default", "float32").confirmed
 
 
+def test_a_cell_is_shown_alone_once_for_each_kind_of_difference(tmp_path: Path) -> None:
+    kinds = ("ordinary", *(SPECIAL,) * 4)
+    assert sweep(tmp_path, ["herd"], [herd.WRONG], ["float32", "float64"], kinds=kinds, config=config()).complete
+    found = read_sweep(tmp_path)
+    for dtype in ("float32", "float64"):
+        cell = found.cell("herd", herd.WRONG, dtype)
+        assert cell.grade is Grade.WRONG and cell.confirmed and cell.invocations["wrong"] > 2
+    with open_ledger(tmp_path) as data:
+        asked, shown = data.execute(
+            "SELECT COUNT(stable), COUNT(DISTINCT v.kind) FROM outcomes o JOIN verdicts v USING (program, platform) "
+            "WHERE v.conclusion = 'diverges'"
+        ).fetchone()
+    assert asked == 2 * shown  # not one for each wrong invocation
+
+
 def test_a_sweep_goes_on_with_another_platform(tmp_path: Path) -> None:
     asked = ("aten.neg.default", "aten.tanh.default")
     first = sweep(tmp_path, ["eager@nomkldnn"], asked, ["float32"], kinds=("ordinary",), config=config())
@@ -79,11 +96,27 @@ def test_a_plan_with_a_sweep_survives_its_text() -> None:
     assert Plan.from_text(plan.to_text()) == plan
 
 
-def test_every_operator_comes_once_before_any_comes_again() -> None:
-    asked = Sweep(("a", "b", "c"), ("x", "y"), KINDS)
-    first = [asked.asked(number) for number in range(6)]
-    assert len(set(first)) == 6 and {kind for _, _, kind in first} == {KINDS[0]}
-    assert asked.count == 6 * len(KINDS)
+def test_every_operator_comes_once_in_all_its_rounds_before_any_comes_again() -> None:
+    sweep = Sweep(("a", "b", "c"), ("x", "y"), KINDS)
+    asked = [sweep.asked(number) for number in range(sweep.count)]
+    rounds = 1 + KINDS.count(SPECIAL)
+    assert {item.kind for item in asked[: 6 * rounds]} == {KINDS[0], SPECIAL}
+    assert [(item.op, item.turn) for item in asked[:rounds]] == [("a", turn) for turn in range(rounds)]
+    assert len({(item.op, item.dtype, item.kind, item.turn) for item in asked}) == sweep.count == 6 * len(KINDS)
+    with pytest.raises(IndexError):
+        sweep.asked(sweep.count)
+
+
+def test_rounds_are_the_same_call_on_other_values() -> None:
+    sweep = Sweep(("aten.add.Tensor", "aten.cumsum.default"), ("float32",), ("ordinary", SPECIAL, SPECIAL))
+    invoking = Invoking(sweep, [], 0)
+    for first in (0, 3):
+        made = [invoking.make(first + turn) for turn in range(3)]
+        variants = [variant for variant in made if variant is not None]
+        assert len(variants) == 3 and len({described(variant).structure for variant in variants}) == 1
+        assert len({variant.program.example for variant in variants}) == 3
+        assert len({variant.provenance.values for variant in variants}) == 3
+        assert [variant.provenance.focus[2] for variant in variants] == ["ordinary", SPECIAL, SPECIAL]
 
 
 def test_what_models_need_most_comes_first() -> None:
@@ -100,7 +133,7 @@ def test_an_invocation_is_one_call_and_always_the_same() -> None:
         assert made == again
         if made is not None:
             calls = [node.op for node in made.program.nodes if node.op != "operator.getitem"]
-            assert calls == [asked.asked(number)[0]]
+            assert calls == [asked.asked(number).op]
 
 
 def test_no_invocation_draws_numbers() -> None:

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from mindgap.execution.pool import Pool
+from mindgap.explanation.short import running_lines
 from mindgap.platforms import environments
 from mindgap.platforms.probing import probe
 from mindgap.platforms.registry import adapter_class, catalogue, recipes, resolve
@@ -33,6 +34,15 @@ REFUSES = {
 """Runtimes that do not run the network, by the versions that their recipes pin; seen by hand in their logs."""
 LACKS = {"onnxruntime:webgpu": {"int64", "bool"}}
 """Dtypes that a runtime cannot add."""
+
+WRONG = {
+    "iree:vulkan": {
+        "test_a_changed_input_an_unused_one_and_element_types": "its shaders read 8-bit numbers in the last, "
+        "incomplete word of four bytes as 0",
+        "test_a_cast_to_int64_is_returned_or_refused_in_words": "the same: its bools have 8 bits",
+    }
+}
+"""Tests that a runtime fails because its numbers are wrong, with what is wrong; a test that passes again fails."""
 
 PLATFORMS = [spec.name for spec in catalogue() if spec.environment]
 
@@ -53,6 +63,13 @@ def platform(request: pytest.FixtureRequest) -> str:
             pytest.fail(f"{name} is not installed: {spec.install}")
         pytest.skip(f"not installed: {spec.install}")
     return name
+
+
+@pytest.fixture(autouse=True)
+def known_wrong(request: pytest.FixtureRequest, platform: str) -> None:
+    name = request.node.originalname
+    if name in WRONG.get(platform, {}):
+        request.node.add_marker(pytest.mark.xfail(strict=True, reason=WRONG[platform][name]))
 
 
 @pytest.fixture(scope="module")
@@ -189,20 +206,20 @@ def test_its_few_lines_for_an_issue_run_when_pasted(platform: str, tmp_path: Pat
     spec = resolve(platform)
     runtime = adapter_class(spec)
     assert runtime is not None
-    lines = runtime.reproducer(spec).short
-    if not lines:
-        pytest.skip("its script takes more than a few lines")
-    script = [
+    given = [
         "import torch",
         "class Model(torch.nn.Module):",
         "    def forward(self, x):",
         "        return torch.sin(x), x + 1",
         "model, inputs = Model().eval(), (torch.tensor([[1.0, 2.0]]),)",
-        *lines,
-        "torch.testing.assert_close(actual, list(model(*inputs)))",
     ]
+    lines = running_lines(given, spec)
+    if not lines:
+        pytest.skip("its script takes more than a few lines")
+    script = [*given, *lines, "torch.testing.assert_close(actual, list(model(*inputs)))"]
     (tmp_path / "pasted.py").write_text("\n".join(script))
     done = subprocess.run(
-        [str(spec.python), "pasted.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
-    )
+        [str(spec.python), "pasted.py"], cwd=tmp_path, env={**os.environ, **spec.env}, capture_output=True, text=True,
+        timeout=600, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from mindgap.errors import NoSpace, UsageError
+from mindgap.errors import NoSpace, PlatformUnavailable, UsageError
+from mindgap.execution.pool import Pool
 from mindgap.platforms import environments, installing
 from mindgap.platforms.environments import MARKER, damage, find, home_of
 from mindgap.platforms.installing import install, plan, remove
+from mindgap.platforms.onnx.tract import Tract
 from mindgap.platforms.pip_output import doing, failure
+from mindgap.platforms.probing import probe, require
 from mindgap.platforms.recipe import DebianFile, Recipe
+from mindgap.platforms.registry import resolve
 from mindgap.platforms.sharing import link, shared
 from mindgap.platforms.unpacking import fetch
+from mindgap.report.summary import DAMAGED, standing, why_not
 
 TOY = Recipe("toy:fast", "a toy", pins=("toyrt==1.0",), size_mb=1)
 
@@ -207,17 +213,19 @@ def test_links_into_a_folder_that_another_package_shares(tmp_path: Path) -> None
     assert not list((source / "google").glob("api")), "nothing is ever written to where the links lead"
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[str]:
-    (tmp_path / "toy.deb").write_bytes(b"not a package")
-    yield (tmp_path / "toy.deb").as_uri()
-
-
-def test_a_debian_package_is_checked(served: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not the one that was pinned"):
-        fetch(DebianFile("toy", served, "0" * 64), tmp_path / "in")
+def test_a_debian_package_is_checked_wherever_apt_finds_it(tmp_path: Path) -> None:
+    content = b"not a package"
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "toy.deb").write_bytes(content)
+    places = [f"{(tmp_path / name).as_uri()}/" for name in ("security", "mirror")]
+    whole = DebianFile("toy", "toy.deb", hashlib.sha256(content).hexdigest())
+    assert fetch(whole, tmp_path / "in", places).read_bytes() == content, "the first archive has no such package"
+    with pytest.raises(UsageError, match="not the package that was pinned"):
+        fetch(replace(whole, sha256="0" * 64), tmp_path / "in", places)
     with pytest.raises(UsageError, match="cannot download the Debian package toy"):
-        fetch(DebianFile("toy", f"{served}.missing", "0" * 64), tmp_path / "in")
+        fetch(replace(whole, path="missing.deb"), tmp_path / "in", places)
+    with pytest.raises(UsageError, match="apt-get names no archive"):
+        fetch(whole, tmp_path / "in", [])
 
 
 @pytest.mark.parametrize(
@@ -250,3 +258,30 @@ def test_a_digest_follows_what_is_installed_only() -> None:
     assert Recipe("a", "x", ("b==1",), 3).digest == Recipe("a", "y", ("b==1",), 4).digest
     assert Recipe("a", "x", ("b==1",), 3).digest != Recipe("a", "x", ("b==2",), 3).digest
     assert len(json.dumps(TOY.digest)) == 14
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("harm", "told"), [("die", "SIGABRT"), ("lose", "its environment is damaged: its interpreter")]
+)
+def test_what_is_there_and_does_not_work_is_renewed(
+    wheels: Path, monkeypatch: pytest.MonkeyPatch, harm: str, told: str
+) -> None:
+    """`install` leaves alone what looks whole, so a runtime that dies when it is imported needs `update`."""
+    wheel(wheels)
+    recipe = replace(TOY, name="tract")  # a platform that mindgap knows, in an environment of its name
+    made = install(recipe, lambda what: None)
+    monkeypatch.setattr(Tract, "recipes", {"": recipe})
+    if harm == "die":
+        (made.packages / "dies.pth").write_text("import os; os.abort()\n")
+    else:
+        made.python.unlink()
+    spec = resolve("tract")
+    with Pool() as pool:
+        found = probe(pool, [spec])["tract"]
+        with pytest.raises(PlatformUnavailable) as caught:
+            require(pool, spec)
+    verb = "update" if harm == "die" else "install"
+    assert not found.available and told in found.reason
+    assert standing(spec, found) == DAMAGED and f"mindgap platforms {verb} tract" in why_not(spec, found)
+    assert told in str(caught.value.cause) and caught.value.hint == f"mindgap platforms {verb} tract"

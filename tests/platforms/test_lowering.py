@@ -189,6 +189,18 @@ def test_a_call_that_cannot_be_traced_costs_its_neighbours_nothing(monkeypatch: 
     assert max(sizes) == 1  # only the good one was traced, once
 
 
+def test_a_call_with_a_side_effect_leaves_its_neighbours_their_own_results() -> None:
+    """Torch hands a token through `linalg.inv`, which checks its matrix: one more input and one more result."""
+    learned = lowering()
+    x = torch.eye(4) + torch.ones(4, 4)
+    cases = [witness_of(f, x) for f in (torch.nn.functional.silu, torch.linalg.inv, torch.nn.functional.hardswish)]
+    learned.learn(case.graph for case in cases)
+    for case in (cases[0], cases[2]):
+        found, stock = both_ways(case, learned)
+        assert found is not None and targets(found) == stock
+    assert learned.lowered(cases[1].graph, cases[1].constants) is None  # torch's own path keeps the token
+
+
 @pytest.mark.parametrize("platform", [OnnxRuntime, OpenVino], ids=lambda item: item.runtime)
 def test_what_is_taken_to_stay_as_it_is_does_so(platform: type[Platform]) -> None:
     """Each operator of the smoke corpus that is not traced, traced."""

@@ -27,8 +27,8 @@ def test_every_platform_of_this_build_is_listed() -> None:
     assert set(names) >= {
         "eager", "eager@scalar", "eager@nomkldnn", "aot_eager", "inductor", "onnxruntime", "onnxruntime@noopt",
         "onnx-reference", "openvino", "tract", "jax", "executorch", "executorch@xnnpack", "litert", "litert@x64",
-        "iree", "iree@vmvx", "tvm", "mlx", "mindspore", "onnxruntime:webgpu", "openvino:GPU", "openvino:NPU",
-        "eager@torch-2.9", "inductor@torch-2.9", "inductor@triton",
+        "iree", "iree@vmvx", "iree:vulkan", "tvm", "mlx", "mindspore", "onnxruntime:webgpu",
+        "openvino:GPU", "openvino:NPU", "eager@torch-2.9", "inductor@torch-2.9", "inductor@triton",
         *(f"{runtime}:{device}" for runtime in ("eager", "inductor") for device in DEVICES),
     }  # fmt: skip
     assert len(names) == len(set(names))

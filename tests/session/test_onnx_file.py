@@ -54,6 +54,11 @@ def test_a_file_is_judged_by_float64_and_noise(
     assert why.proof.survived and why.script.reproduces, why.script
     assert why.proof.operators == ("onnx.Sigmoid",) and len(why.trace) == 2
     assert [node.op_type for node in onnx.load(tmp_path / "out" / "witness.onnx").graph.node] == ["Sigmoid"]
+    assert why.proof.elements == 1 and why.layer is not None and why.layer.name == "runtime", why
+    short = (tmp_path / "out" / "short.py").read_text()
+    assert len(short.splitlines()) <= 15 and "onnx.parser.parse_model" in short and "mindgap" not in short
+    issue = (tmp_path / "out" / "issue.md").read_text()
+    assert issue.startswith("# onnxruntime: ONNX Sigmoid") and "seen in 3 of 3 fresh processes" in issue
     with pytest.raises(UsageError, match="there is nothing to explain"):
         session.explain("m.onnx", "onnxruntime", tmp_path / "out")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mindgap.errors import CorruptFile, UsageError
-from mindgap.study.plan import FRAGMENTS, MODELS, PLAN, VARIANTS, StudyPlan, is_study, open_plan
+from mindgap.study.plan import FRAGMENTS, MODELS, PHASES, PLAN, VARIANTS, StudyPlan, chosen_phases, is_study, open_plan
 
 GIVEN = StudyPlan(("eager", "eager@scalar"), 50, ("smoke",), seed=3)
 
@@ -41,3 +41,10 @@ def test_each_phase_is_a_campaign() -> None:
 def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no corpus"):
         StudyPlan(("eager",), 5, None, str(tmp_path)).campaign(MODELS)
+
+
+def test_phases_are_chosen_by_name_and_keep_their_order() -> None:
+    assert chosen_phases(None) == PHASES
+    assert chosen_phases([VARIANTS, MODELS]) == (MODELS, VARIANTS)
+    with pytest.raises(UsageError, match="no phase 'model'"):
+        chosen_phases(["model"])

@@ -20,7 +20,7 @@ from mindgap.study.plan import PHASES as ALL_PHASES
 from mindgap.study.running import Study, due
 from mindgap.study.tables import campaigns_of, tables_of
 
-PLAN = StudyPlan(("eager", "eager@scalar"), 8, ("smoke:rl-actor-critic", "smoke:time-series-tcn"))
+PLAN = StudyPlan(("eager", "eager@scalar"), 8, ("smoke:rl-actor-critic", "smoke:tabular-ft-transformer"))
 USED = (MODELS, OPERATORS)
 """Phases of these tests: whole programs and crowds, the two ways in which campaigns run."""
 
@@ -28,7 +28,6 @@ USED = (MODELS, OPERATORS)
 @pytest.fixture(scope="module")
 def few_operators() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "PHASES", USED)
         patch.setattr(running, "sampled_operators", lambda: ())
         patch.setattr(running, "universe", lambda *given: ["aten.relu.default", "aten.exp.default"])
         patch.setattr(running, "DTYPES", ("float32",))
@@ -38,7 +37,7 @@ def few_operators() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, few_operators: None) -> Path:
     directory = tmp_path_factory.mktemp("study") / "whole"
-    study = Study(directory, open_plan(directory, PLAN), Config())
+    study = Study(directory, open_plan(directory, PLAN), Config(), phases=USED)
     assert study.run(hours=0.5) == "done"
     write_results(directory, PLAN)
     return directory
@@ -58,16 +57,24 @@ def test_every_phase_ran_to_its_end(finished: Path) -> None:
     assert {name for (name,) in query(finished / MODELS, "SELECT mutations FROM programs")} == {""}
 
 
+def test_errors_of_unmodified_models_are_distances_from_float64(finished: Path) -> None:
+    """Enough for a variant is a distance from eager, in floors of one noise run: no two models could be compared."""
+    errors = query(finished / MODELS, "SELECT eager_error_over_bound FROM verdicts WHERE conclusion = 'rounding'")
+    assert errors and all(error is not None for (error,) in errors)
+
+
 def test_interrupted_again_and_again_it_gives_the_same_tables(
     finished: Path, few_operators: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "LOOK_S", 8.0)
-    looked = Study(tmp_path, open_plan(tmp_path, PLAN), Config())
+    looked = Study(tmp_path, open_plan(tmp_path, PLAN), Config(), phases=USED)
     assert looked.look() == "done"
     assert [turn.phase for turn in looked.turns] == list(USED) and looked.look() == "done"
     rows = planned_rows(PLAN, looked.turns, 1.0, {phase: due(PLAN, phase) for phase in ALL_PHASES})
+    alone = planned_rows(PLAN, looked.turns, 1.0, {MODELS: due(PLAN, MODELS)})
+    assert [row[0] for row in alone] == [MODELS] and int(alone[0][4]) >= int(rows[0][4])
     assert {row[0] for row in rows} == set(ALL_PHASES) and all(len(row) == len(PLANNED) for row in rows)
-    assert Study(tmp_path, open_plan(tmp_path, None), Config()).run(hours=0.5) == "done"
+    assert Study(tmp_path, open_plan(tmp_path, None), Config(), phases=USED).run(hours=0.5) == "done"
     assert tables(tmp_path) == tables(finished)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from mindgap.records.explanation import CauseKind
-from mindgap.tracing.cause import find_cause
+from mindgap.records.verdict import Kind
+from mindgap.tracing.cause import _is_accuracy, find_cause
 from mindgap.tracing.examine import Examiner
 from mindgap.tracing.readings import READINGS
 from tests.tracing.witnesses import plant, witness_of, writing
@@ -70,3 +73,21 @@ def test_a_failure_has_the_cause_of_the_wrong_value_before_it(examiner: Examiner
 def test_a_wrong_result_is_put_in_words(actual: torch.Tensor, right: torch.Tensor, words: str) -> None:
     remarks = [remark for reading in READINGS if (remark := reading(actual, right))]
     assert remarks and words in remarks[0]
+
+
+def test_what_a_cancellation_leaves_is_no_narrow_type() -> None:
+    """Multiples of 2**-24 near 1e-4 are all float16 has there too."""
+    x = torch.tensor([1e-4])
+    naive = (torch.exp(x) - torch.exp(-x)) / 2
+    assert torch.equal(naive, torch.sinh(x).half().float()) and not torch.equal(naive, torch.sinh(x))
+    assert not any("float16" in reading(naive, torch.sinh(x)) for reading in READINGS)
+    large = torch.tensor([1.2345])
+    assert any("float16" in reading(large.half().float(), large) for reading in READINGS)
+
+
+def test_one_number_has_no_order_of_summation(examiner: Examiner) -> None:
+    for values, is_accuracy in (([1.0], False), ([1.0, 2.0], True)):
+        witness = witness_of(lambda x: torch.softmax(x, 0), torch.tensor(values))
+        found = examiner.examine(witness)
+        verdict = replace(found.verdict, kind=Kind.VALUE, error_over_bound=100.0)
+        assert _is_accuracy(witness, replace(found, verdict=verdict)) is is_accuracy

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 import torch
 
 from mindgap.errors import PlatformUnavailable
 from mindgap.platforms.base import Platform
-from mindgap.platforms.ladder import Knob, Rung
+from mindgap.platforms.ladder import Knob, Ladder, Passes, Rung
 from mindgap.program.case import Case
 from mindgap.program.inputs import Inputs
 from mindgap.records.explanation import Layer
@@ -183,6 +183,18 @@ def test_no_switch_helps() -> None:
     seen: Any = Examination(DIFFERS)
     found = climb(examiner, CASE, seen, resolve)
     assert found is not None and found.sentence == "level 2 brings it in; no switch helps"
+
+
+def test_passes_of_the_whole_runtime_name_the_layer() -> None:
+    passes = Passes("its passes", "off", ("a", "b", "c"), "passes", "run(off={names})", within="optimiser")
+    ladder = Ladder((Layered.rungs[-1],), (), passes)
+    Passing = type("Passing", (Layered,), {"ladder": classmethod(lambda cls, spec: ladder)})
+    globals()["Passing"] = Passing
+    guilty = [repr({"off": names}) for names in (["a"], ["c"], ["a", "c"], [])]
+    examiner: Any = Examiner(dict.fromkeys(guilty, DIFFERS), replace(SPEC, adapter=f"{__name__}:Passing"))
+    found = climb(examiner, CASE, cast(Any, Examination(DIFFERS)), resolve)
+    assert found is not None and found.name == "passes" and found.cures == ("run(off=['b'])",)
+    assert found.sentence == "it comes from its passes: with b off it agrees"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from mindgap.platforms.ladder import Passes
 from mindgap.platforms.onnx.optimisers import OPTIMISERS
+from mindgap.platforms.torch.layers import PASSES as INDUCTOR
 from mindgap.tracing.ladder import Answer, _named_passes, _smallest, _Trials
 
 NAMES = tuple(f"pass{number}" for number in range(17))
@@ -47,6 +48,14 @@ def test_nothing_is_named_where_nothing_helps() -> None:
 
 def test_names_are_listed_once() -> None:
     assert len(OPTIMISERS.names) == len(set(OPTIMISERS.names)) > 50
+
+
+def test_inductor_has_the_passes() -> None:
+    from torch._inductor import config
+
+    assert all(isinstance(getattr(config, name), bool | str) for name in INDUCTOR.names)
+    with config.patch(dict.fromkeys(INDUCTOR.names, False)):
+        assert not config.pattern_matcher
 
 
 def test_onnx_runtime_takes_the_names() -> None:

@@ -6,13 +6,15 @@ from collections import defaultdict
 from dataclasses import replace
 
 import pytest
+import torch
 
 from mindgap.program.codec import encode
+from mindgap.program.graph import Input, TensorMeta
 from mindgap.program.made import Held, Planted, Whole, recreate
 from mindgap.variants.base import Base, load_bases
 from mindgap.variants.fragments import Fragmenting
 from mindgap.variants.origin import again
-from mindgap.variants.rounds import APART, NEGATIVE, ROUNDS, STRAY
+from mindgap.variants.rounds import APART, NEGATIVE, ROUNDS, STRAY, in_round
 from mindgap.variants.special import POSITIONS, classes_of
 from mindgap.variants.streaming import described
 from mindgap.variants.synthesis import Variant
@@ -78,3 +80,17 @@ def test_positions_stay_where_they_are_but_in_the_round_that_asks_for_strays(mad
                     strays += 1
                     assert isinstance(now, Planted) and all(not 0 <= x < before.high for x in now.values)
     assert strays
+
+
+def test_a_complex_number_is_no_position(made: list[list[Variant]]) -> None:
+    """A real model hands over complex numbers beside positions: only these are led astray."""
+    numbers, where = torch.tensor([1 + 2j, 3j]), torch.tensor([1, 0])
+    inputs = (Input(0, "numbers", TensorMeta.of(numbers)), Input(1, "where", TensorMeta.of(where)))
+    held = (Held(numbers.numpy().tobytes()), Held(where.numpy().tobytes()))
+    found = made[0][0]
+    found = replace(found, program=replace(found.program, inputs=inputs, example=held, nodes=(), outputs=()))
+    seen = [in_round(found, turn) for turn in range(ROUNDS)]
+    assert {STRAY, NEGATIVE} <= {variant.provenance.values for variant in seen}
+    for variant in seen:
+        assert variant.program.example[0] == held[0]
+        assert (variant.program.example[1] != held[1]) == (variant.provenance.values in (STRAY, NEGATIVE))

@@ -128,3 +128,12 @@ def test_every_operator_that_is_alike_exists_on_both_sides() -> None:
     known = {schema.name for schema in onnx.defs.get_all_schemas()}
     assert set(ALIKE) <= known
     assert all(ops.resolve(name) is not None for name in ALIKE.values())
+
+
+def test_no_noise_in_scales_that_a_shape_is_made_from(tmp_path: Path) -> None:
+    """4 times 0.75 is 3, and a little less would be 2."""
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="cubic")
+    scales = np.array([1.0, 1.0, 0.75, 0.75], dtype=np.float32)
+    path = saved(tmp_path / "resize.onnx", [node], {"x": [1, 1, 4, 4]}, ["y"], {"scales": scales})
+    found = survey(OnnxFile(str(path)), given(x=torch.arange(16.0).reshape(1, 1, 4, 4))).output("y")
+    assert found is not None and not found.distrust

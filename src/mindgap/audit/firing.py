@@ -7,14 +7,14 @@ one by one. An input counts when the whole program, run on it, gives another out
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
 
 from mindgap.audit.gates import DOMINANT, FLOORS, Accused, Resting, farthest, shown
-from mindgap.audit.stimuli import Field, Tensors, fields_of
+from mindgap.audit.stimuli import Field, Tensors, carried, fields_of
 from mindgap.audit.watching import Clock, Watcher, copied, flat
 from mindgap.program.build import without_unused
 from mindgap.program.graph import Node, Ref
@@ -38,6 +38,9 @@ ROWS: Final = 16
 """Positions at which a sequence is tried."""
 TOKENS: Final = 12
 """Random tokens that are tried at each position, besides those that the detector holds."""
+
+PROMISING: Final = 24
+"""Exchanges that are tried exactly, of those that the gradient promises most of."""
 
 _WANTS_EQUAL: Final = {"eq": True, "ne": False}
 _WANTS_MORE: Final = {"gt": 1.0, "ge": 1.0, "lt": -1.0, "le": -1.0}
@@ -122,11 +125,14 @@ class _Search:
         for goal in self.goals:
             if goal.target is not None:
                 yield from (("writing the expected values into the input", t) for t in self._written_back(goal))
+        free = self._free()
         for beyond in (0.0, *BEYOND):
             where = "beyond the range of ordinary inputs" if beyond else "within the range of ordinary inputs"
             for goal in self.goals:
-                for tensors in self._climbed(goal, beyond):
+                for tensors in self._climbed(goal, beyond, {}):
                     yield f"gradient ascent through the detector, {where}", tensors
+                for tensors in self._climbed(goal, beyond, free) if free else ():
+                    yield f"gradient ascent through the detector, indices left as they are, {where}", tensors
         for goal in self.goals:
             yield from (("exchanging tokens one by one", tensors) for tensors in self._exchanged(goal))
 
@@ -233,8 +239,16 @@ class _Search:
         is_copy = (first + second == count + 1) & (first >= 1) & (first <= count) & (first == first.round())
         return torch.where(is_copy, first - 1, -1).to(torch.int64) if bool(is_copy.any()) else None
 
-    def _climbed(self, goal: Goal, beyond: float) -> Iterator[Tensors]:
-        """Inputs on the way up; only those on which the gate leaves its rest."""
+    def _free(self) -> dict[int, torch.Tensor]:
+        """By input of floats: the elements that the outputs follow, where they follow only some.
+
+        What the program rounds to indices must stay valid, or it refuses the input.
+        """
+        moved = self.watcher.sensitive(self.watcher.given[0])
+        return {place: part for place, part in moved.items() if bool(part.any()) and not bool(part.all())}
+
+    def _climbed(self, goal: Goal, beyond: float, free: Mapping[int, torch.Tensor]) -> Iterator[Tensors]:
+        """Inputs on the way up; only those on which the gate leaves its rest. Only free elements move, if any are."""
         watcher, item = self.watcher, self.accused.resting
         places = [n for n, t in enumerate(watcher.given[0]) if t.is_floating_point() and t.numel()]
         if not places:
@@ -272,6 +286,7 @@ class _Search:
                     if gradient is None:
                         continue
                     field = self.fields[place]
+                    gradient = gradient * free[place] if place in free else gradient
                     scaled = gradient.nan_to_num() / gradient.nan_to_num().abs().max().clamp_min(1e-30)
                     momentum[number] = 0.8 * momentum[number] + scaled
                     size = pace * (beyond * BEYOND_STEP or WITHIN_STEP) * max(field.span, 1e-6)
@@ -291,6 +306,10 @@ class _Search:
             best = self._height_of(part, goal, given)
             if best is None:
                 continue
+            for nearer, reached in self._led(part, goal, place, given, best):
+                given, best = nearer, reached
+                if item.departs(best[1]):
+                    yield tuple(given)
             for position in range(min(given[place].numel(), 4 * ROWS)):
                 for token in self._tokens(place, rng):
                     if self.clock.is_over():
@@ -303,6 +322,55 @@ class _Search:
                         given, best = tried, height
                         if item.departs(height[1]):
                             yield tuple(given)
+
+    def _led(
+        self, part: Executable, goal: Goal, place: int, given: list[torch.Tensor], best: tuple[float, torch.Tensor]
+    ) -> Iterator[tuple[list[torch.Tensor], tuple[float, torch.Tensor]]]:
+        """Inputs that come nearer, each by the token that the gradient at the embedding promises most of."""
+        improved = True
+        while improved and not self.clock.is_over():
+            improved = False
+            for position, token in self._promising(part, goal, place, given):
+                changed = given[place].reshape(-1).clone()
+                changed[position] = token
+                tried = [changed.reshape(t.shape) if n == place else t for n, t in enumerate(given)]
+                height = self._height_of(part, goal, tried)
+                if height is not None and height[0] > best[0]:
+                    given, best, improved = tried, height, True
+                    yield given, best
+                    break
+
+    def _promising(self, part: Executable, goal: Goal, place: int, given: list[torch.Tensor]) -> list[tuple[int, int]]:
+        """Positions and tokens for them, the most promising first; none where no gradient leads to an embedding."""
+        program = self.watcher.case.graph
+        origin, wanted = carried(program), program.inputs[place].id
+        tables = {constant.id: constant.digest for constant in program.constants}
+        caught: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+        def catch(node: Node, result: Any) -> Any:
+            if base_name(node.op) != "embedding" or origin.get(int(node.args[1])) != wanted:
+                return result
+            if int(node.args[0]) not in tables or result.numel() // result.shape[-1] != given[place].numel():
+                return result
+            leaf = result.detach().requires_grad_(True)
+            caught.append((self.watcher.case.constants[tables[int(node.args[0])]], leaf))
+            return leaf
+
+        try:
+            with torch.enable_grad():
+                value, _ = part.run([copied(t) for t in given], catch)
+                gradients = torch.autograd.grad(_height(goal, value), [leaf for _, leaf in caught], allow_unused=True)
+        except Exception:  # no embedding, or no gradient that leads to it
+            return []
+        known = min((len(table) for table, _ in caught), default=0)
+        promised = torch.zeros(given[place].numel(), min(known, int(self.fields[place].high) + 1))
+        for (table, leaf), gradient in zip(caught, gradients):
+            if gradient is not None:
+                steps = gradient.reshape(-1, gradient.shape[-1]) @ table[: promised.shape[1]].t()
+                promised += steps - (gradient * leaf.detach()).sum(-1).reshape(-1, 1)
+        found = promised.reshape(-1).topk(min(PROMISING, promised.numel()))
+        pairs = zip(found.values.tolist(), found.indices.tolist())
+        return [divmod(number, promised.shape[1]) for more, number in pairs if more > 0]
 
     def _height_of(self, part: Executable, goal: Goal, given: list[torch.Tensor]) -> tuple[float, torch.Tensor] | None:
         try:

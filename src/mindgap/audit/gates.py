@@ -376,7 +376,7 @@ def farthest(watcher: Watcher, before: Outputs, after: Outputs) -> Shift | None:
         if not bool(both.any()):
             continue
         change = (new - old)[both]
-        spread, noise = watcher.spread(name), watcher.noise.get(name, 0.0)
+        spread, noise = watcher.spread(name), watcher.floor(name, old)
         moved = _rms(change)
         over_noise = float(change.abs().max()) / noise if noise else (float("inf") if moved else 0.0)
         over_inputs = moved / spread if spread else (float("inf") if moved else 0.0)

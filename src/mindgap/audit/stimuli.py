@@ -207,7 +207,7 @@ def fields_of(program: Program, examples: Sequence[Tensors]) -> list[Field]:
     return found
 
 
-def _carried(program: Program) -> dict[int, int]:
+def carried(program: Program) -> dict[int, int]:
     """Values that are an input in another shape or type, and that input."""
     origin = {item.id: item.id for item in program.inputs}
     for node in program.nodes:
@@ -223,7 +223,7 @@ def _ends(program: Program) -> dict[int, int]:
     metas = {item.id: item.meta for item in program.given()} | {
         node.id: node.meta for node in program.nodes if isinstance(node.meta, TensorMeta)
     }
-    origin = _carried(program)
+    origin = carried(program)
     found: dict[int, int] = {}
     for node in program.nodes:
         table = metas.get(int(node.args[0])) if node.args and isinstance(node.args[0], Ref) else None
@@ -248,7 +248,7 @@ def _indices(node: Node) -> Iterator[tuple[int, int]]:
 
 def _compared(program: Program) -> dict[int, tuple[int, ...]]:
     """By input: whole numbers that stand beside it in a call."""
-    origin = _carried(program)
+    origin = carried(program)
     found: dict[int, list[int]] = {}
     for node in program.nodes:
         if traits(node.op).view or traits(node.op).casts:

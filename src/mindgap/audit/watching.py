@@ -23,6 +23,9 @@ from mindgap.verdicts.surveyor import Surveyor
 
 NOISE_RUNS: Final = 2
 """Runs with rounding noise: their spread is within 3x of that of many, and a gate that counts is orders above it."""
+ROUNDING: Final = 1e4
+"""Units in the last place, of the root of its mean square, that rounding moves an output at most: hundreds of layers
+move it by some hundred."""
 ADVERSARIAL: Final = (0.05, 0.2)
 """Steps along the sign of a gradient, in shares of an input's range."""
 
@@ -57,6 +60,8 @@ class Watcher:
     refused: Counter[str] = field(default_factory=Counter)
     noise: Mapping[str, float] = field(default_factory=dict)
     """By output: how far rounding moves it."""
+    precision: dict[str, float] = field(default_factory=dict)
+    """By output: the distance of 1 from the next number of its type; 0 where there is no rounding."""
 
     def __post_init__(self) -> None:
         self._executable = Executable(self.case.graph, self.case.constants)
@@ -72,7 +77,10 @@ class Watcher:
     def _run(self, tensors: Tensors, *hooks: Any) -> Outputs:
         torch.manual_seed(self.case.seed)
         result = self._executable.run([copy_of(tensor) for tensor in tensors], *hooks)
-        return {name: vector(tensor) for name, tensor in named(result)}
+        made = list(named(result))
+        for name, tensor in made:
+            self.precision[name] = torch.finfo(tensor.dtype).eps if tensor.is_floating_point() else 0.0
+        return {name: vector(tensor) for name, tensor in made}
 
     def watch(self, stimulus: Stimulus, candidates: frozenset[int]) -> bool:
         """Note what the candidates and the outputs are; False when the program refuses the input."""
@@ -115,6 +123,12 @@ class Watcher:
             for item in found.outputs
         }
 
+    def floor(self, name: str, output: torch.Tensor) -> float:
+        """How far rounding moves an output. A noise run that opens an exact comparison moves it as far as what the
+        comparison controls: that is no rounding, and must not excuse it."""
+        most = ROUNDING * self.precision.get(name, 0.0) * float(output.nan_to_num().square().mean().sqrt())
+        return min(self.noise.get(name, 0.0), most or float("inf"))
+
     def spread(self, name: str) -> float:
         """How far ordinary inputs move an output: the root of its mean square distance from its mean."""
         rows = [outputs[name] for outputs in self.outputs if name in outputs]
@@ -138,6 +152,15 @@ class Watcher:
                     changed = tensors[place] + sign * step * (high - low) * gradient.sign()
                     moved[place] = changed.clamp(low, high).to(tensors[place].dtype)
                 yield Stimulus("adversarial", tuple(moved))
+
+    def sensitive(self, tensors: Tensors) -> dict[int, torch.Tensor]:
+        """By input of floats: whether each element moves an output by its gradient."""
+        places = [n for n, tensor in enumerate(tensors) if tensor.is_floating_point() and tensor.numel()]
+        try:
+            gradients = self._gradients(tensors, places, torch.Generator().manual_seed(0))
+        except Exception:  # an operator without a gradient
+            return {}
+        return {place: gradient != 0 for place, gradient in zip(places, gradients)}
 
     def _gradients(self, tensors: Tensors, places: Sequence[int], rng: torch.Generator) -> list[torch.Tensor]:
         given = list(tensors)

@@ -11,6 +11,7 @@ from typing import Final
 from mindgap.bench.measurement import Row
 from mindgap.bench.side_by_side import make_rows, problem_of
 from mindgap.platforms.registry import catalogue, refuse_emulated, resolve
+from mindgap.records.check import PlatformResult
 from mindgap.records.outcome import Outcome
 from mindgap.session.session import Session
 
@@ -44,14 +45,40 @@ def check_everywhere(
     return rows
 
 
-def _seen(name: str, spec: str, platform: str, version: str, session: Session) -> Row:
-    """What one platform did with one model, marked as observed: nobody has confirmed that it is the truth."""
-    row: Row = {"model": name, "platform": platform, "version": version, "label": "observed"}
-    row["date"] = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+def check_together(
+    models: Mapping[str, str], platforms: Mapping[str, str], kept: Path | None, tell: Callable[[str], None]
+) -> list[Row]:
+    """The same rows with one check of all platforms per model: for where the reference costs more than they do."""
+    told = ", ".join(f"{platform} {version}" for platform, version in platforms.items())
+    work = {f"{name} on {told}": functools.partial(_all_seen, name, spec, platforms) for name, spec in models.items()}
+    return [row for made in make_rows(work, 1, kept, tell) for row in made["rows"]]
+
+
+def _all_seen(name: str, spec: str, platforms: Mapping[str, str], session: Session) -> Row:
+    rows = {platform: _row(name, platform, version) for platform, version in platforms.items()}
     try:
-        found = session.check(spec, None, [platform]).platforms[platform]
+        found = session.check(spec, None, list(platforms)).platforms
+    except Exception as error:
+        return {"rows": [{**row, "verdict": UNSEEN, "sentence": problem_of(error)} for row in rows.values()]}
+    return {"rows": [_judged(row, found[platform]) for platform, row in rows.items()]}
+
+
+def _seen(name: str, spec: str, platform: str, version: str, session: Session) -> Row:
+    """What one platform did with one model."""
+    row = _row(name, platform, version)
+    try:
+        return _judged(row, session.check(spec, None, [platform]).platforms[platform])
     except Exception as error:
         return {**row, "verdict": UNSEEN, "sentence": problem_of(error)}
+
+
+def _row(name: str, platform: str, version: str) -> Row:
+    """Marked as observed: nobody has confirmed that it is the truth."""
+    date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    return {"model": name, "platform": platform, "version": version, "label": "observed", "date": date}
+
+
+def _judged(row: Row, found: PlatformResult) -> Row:
     verdict = found.verdict
     return {
         **row,

@@ -24,10 +24,7 @@ def measure(tell: Tell, model: Sequence[str] = (), on: Sequence[str] = (), keep:
     platforms = ready_platforms(on)
     seen = check_everywhere(specs, platforms, keep, lambda what: tell("models", what))
     cells = {(row["platform"], row["model"]): row for row in seen}
-    rows = [
-        {"platform": f"`{platform}`", **{name: _cell(cells[platform, name]) for name in specs}}
-        for platform in platforms
-    ]
+    rows = [{"platform": platform, **{name: _cell(cells[platform, name]) for name in specs}} for platform in platforms]
     told = [
         f"- `{row['platform']}`, {row['model']}: {row['sentence']}"
         for row in seen
@@ -35,7 +32,8 @@ def measure(tell: Tell, model: Sequence[str] = (), on: Sequence[str] = (), keep:
     ]
     return Measurement(
         name="models",
-        what="real models on every platform that is ready; a number is an error in noise floors that rounding explains",
+        what="real models on every platform that is ready; a number is an error, in last bits where those settle it, "
+        "otherwise in noise floors (12 are allowed)",
         on=f"{len(specs)} models of the smoke corpus x {len(platforms)} platforms",
         rows=rows,
         conclusion="\n".join(["What is not the same, and why:", "", *told] if told else ["All agree."]),
@@ -47,4 +45,4 @@ def _cell(row: Row) -> str:
     """`agrees`, the error of what differs within rounding, or the verdict."""
     if row["verdict"] == "rounding" and row.get("floors") is not None:
         return f"{row['floors']:.1f}"
-    return f"**{row['verdict']}**" if row["verdict"] == "diverges" else str(row["verdict"])
+    return str(row["verdict"])

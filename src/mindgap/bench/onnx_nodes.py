@@ -99,6 +99,6 @@ def _close(given: torch.Tensor, expected: Any, rtol: float, atol: float) -> bool
 def _rows(platform: str, found: Sequence[Row]) -> list[Row]:
     counts = Counter((row[platform]["result"], row[platform]["verdict"]) for row in found)
     return [
-        {"platform": f"`{platform}`", "expected outputs": result, "mindgap says": verdict or "-", "tests": number}
+        {"platform": platform, "expected outputs": result, "mindgap says": verdict or "-", "tests": number}
         for (result, verdict), number in sorted(counts.items())
     ]

@@ -64,6 +64,7 @@ class Hunted:
     programs: int = 0
     signs: dict[Sign, float] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    called: str = "fragments"
 
 
 def measure(
@@ -133,7 +134,7 @@ def hunted(tell: Tell, directory: Path, hours: float, seed: int, fragments: floa
     """A campaign that ends after some time; what it shows is noted while it runs."""
     found, looked = Hunted(), [0.0]
     start, cpu = time.monotonic(), cpu_s()
-    called = "fragments" if fragments else "whole variants"
+    found.called = called = "fragments" if fragments else "whole variants"
 
     def watch(now: Snapshot) -> None:
         found.programs = now.finished
@@ -205,15 +206,16 @@ def _first(defects: Sequence[Defect], signs: Mapping[Sign, float]) -> str:
 def lines_of(defects: Sequence[Defect], found: Hunted, whole: Hunted | None) -> list[str]:
     """The shares against their aims, the curve over time, and what was missed."""
     lines = []
-    for called, item in (("fragments", found), ("whole variants", whole)):
+    for item in (found, whole):
         if item is None:
             continue
         further = [f for f in item.findings if not any(d.is_shown_by(dict.fromkeys(signs_of(f), 0.0)) is not None
                                                        for d in defects)]  # fmt: skip
         count = _count(defects, item.signs)
         lines.append(
-            f"{called}: {count} of {len(defects)} pairs found ({100 * count / max(1, len(defects)):.0f}%, aim 50%) and "
-            f"{len(further)} further findings (aim 40) in {item.programs:,} programs, {item.seconds / 60:.0f} minutes, "
+            f"{item.called}: {count} of {len(defects)} pairs found "
+            f"({100 * count / max(1, len(defects)):.0f}%, aim 50%) and {len(further)} further findings (aim 40) in "
+            f"{item.programs:,} programs, {item.seconds / 60:.0f} minutes, "
             f"{item.cpu_s / 60:.0f} minutes of CPU time"
         )
         marks = [item.seconds * number / MARKS for number in range(1, MARKS + 1)]

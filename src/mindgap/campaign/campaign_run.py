@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from mindgap.campaign.crowds import CROWD, BriefRunner, CrowdRunner, FreshRunner, Interest
-from mindgap.campaign.dossier import Dossier, NumberedVariant
+from mindgap.campaign.dossier import Dossier, NumberedVariant, Sign
 from mindgap.campaign.explaining import Explaining
 from mindgap.campaign.flow import Errand, Flow
 from mindgap.campaign.ledger import Ledger
@@ -29,6 +29,7 @@ from mindgap.platforms.registry import adapter_class
 from mindgap.records.outcome import Outcome
 from mindgap.records.verdict import Conclusion
 from mindgap.variants.rounds import ROUNDS
+from mindgap.verdicts.steps import BRIEF, FULL
 
 IN_FLIGHT: Final = 128
 """Variants between synthesis and verdict: enough to keep all workers busy, few enough to hold their outputs."""
@@ -80,11 +81,11 @@ class CampaignRun:
         """What each platform that runs crowds has seen."""
         self._active = 0
         self._count_lock = threading.Lock()
-        self._patient = False
+        self._late = False
         """Whether nothing is put off any more."""
         self._put_off: set[int] = set()
         """Fragments that show what is known already; they are run again when all else is done."""
-        self.flow = Flow(self._finish, self._puts_off)
+        self.flow = Flow(self._finish, self._puts_off, self._is_proven, FULL if plan.unmodified else BRIEF)
         self.writer = Writer(ledger, self._ledger_lock, self._pause, self._fail, self.stop)
         self.explaining = Explaining(
             ledger, self._ledger_lock, workforce.pool, workforce.local_specs(), config, explain_s, self.stop.is_set
@@ -117,14 +118,15 @@ class CampaignRun:
                 return
             wanted = numbering.pick(lambda n: n in open_ or n not in done, self.plan.variants)
             in_order = self.plan.sweep is not None  # every platform has had an operator before any goes far ahead
-            left = self._pass(seen(wanted), done, patient=in_order)
+            left = self._pass(seen(wanted), done, in_order)
             self.progress.saw_all()
             self._drain()
             left |= self._put_off
             while left and not self.stop.is_set():
                 self.progress.phase = LATE
                 again = numbering.pick(left.__contains__, self.plan.variants)
-                left = self._pass(again, self.ledger.done(), patient=True)
+                self._late = True
+                left = self._pass(again, self.ledger.done(), True)
                 self._drain()
 
         reason = self._work(feed, numbering, hours, watch)
@@ -141,6 +143,7 @@ class CampaignRun:
                 yield variant
 
         def feed() -> None:
+            self._late = True
             wanted = numbering.pick(numbers.__contains__, self.plan.variants)
             self._pass(seen(wanted), self.ledger.done(), True, given)
 
@@ -239,7 +242,6 @@ class CampaignRun:
     ) -> set[int]:
         """Every variant to every platform that is due; numbers of those for which a slow one had no room."""
         left: set[int] = set()
-        self._patient = patient
         for variant in variants:
             if self.stop.is_set():
                 break
@@ -300,7 +302,7 @@ class CampaignRun:
             if self.stop.is_set():
                 return
         related = not variant.is_fragment and self.plan.is_related(variant.fingerprint, variant.provenance.intent)
-        dossier = Dossier(variant, related=related)
+        dossier = Dossier(variant, related=related, cell=variant.provenance.focus[1] if self.plan.sweep else "")
         if known:
             with self._ledger_lock:
                 dossier.outcomes = self.ledger.outcomes(variant.number)
@@ -334,6 +336,9 @@ class CampaignRun:
                     self.interests[name].diverged(dossier.variant)
         for name in dossier.crowd_only & dossier.signs.keys() & self.interests.keys():
             self.interests[name].vanished(dossier.signs[name])
+        if dossier.confirmed:
+            for name in (dossier.signs.keys() & self.interests.keys()) - dossier.crowd_only:
+                self.interests[name].proved(dossier.signs[name])
         self.paused = ""
         self.progress.judged(dossier.variant.number, {*dossier.fresh, ELSEWHERE})
         self.writer.put(dossier)
@@ -348,7 +353,7 @@ class CampaignRun:
         if dossier.pending:
             refusal = dossier.baseline.failed_at, message_class(dossier.baseline.message)
             asked = [self.interests[n].tries(dossier.variant, refusal) for n in dossier.pending if n in self.interests]
-        if self._patient or any(asked) or not asked:
+        if self._late or any(asked) or not asked:
             return False
         dossier.discard_outputs()
         self._put_off.add(dossier.variant.number)
@@ -357,17 +362,21 @@ class CampaignRun:
             self._active -= 1
         return True
 
+    def _is_proven(self, name: str, sign: Sign) -> bool:
+        """Whether a platform need not show a difference alone once more: a sweep asks for the grade of a cell, and a
+        campaign for programs."""
+        return self.plan.sweep is not None and self.interests[name].has_proved(sign)
+
     def _drain(self) -> None:
         """Wait until everything that was started is in the ledger."""
-        self._hurry(True)
+        alone = list(self.flow.alone.values())
         while self._active and not self.stop.wait(0.05):
-            pass
-        self._hurry(False)
-        self.writer.flush()
-
-    def _hurry(self, hurried: bool) -> None:
+            last = sum(queue.open for queue in alone) >= self._active  # starting a fresh process takes seconds
+            for queue in self._queues():
+                queue.hurried = last or queue not in alone
         for queue in self._queues():
-            queue.hurried = hurried
+            queue.hurried = False
+        self.writer.flush()
 
     def _relate(self, numbering: Numbering) -> None:
         """What each platform says about programs that must agree with each other."""

@@ -6,7 +6,7 @@ A crowd shows what may be wrong; what it shows is run again alone, in a process 
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +43,8 @@ RISKY_WORKER: Final = "risky"
 ALONE_WORKER: Final = "alone"
 _ENOUGH: Final = 2
 """So often a context is run on a platform before fragments with something new go first."""
+_PATIENCE_S: Final = 60.0
+"""Of a platform's time: so long a mutation counts as bringing what all bring before its own yield decides."""
 _OFTEN: Final = 1
 """Fragments that are run alone for an operator with a kind of difference before others like them wait for the end."""
 _CHECKS: Final = 2
@@ -71,8 +73,13 @@ class Interest:
         self._turned_down: Counter[str] = Counter()
         """Of those seen, by operator and by dtypes."""
         self._hot: Counter[str] = Counter()
+        self._spent_s: defaultdict[str, float] = defaultdict(float)
+        self._brought: Counter[str] = Counter()
+        """By mutation: the platform's time, and operators that nobody had found at fault before."""
         self._confirmed: Counter[Sign] = Counter()
         """Of what crowds showed: how often it was asked for alone, what vanished there left out."""
+        self._proved: set[Sign] = set()
+        """What showed alone as well."""
         self._refusals: dict[Refusal, Counter[str]] = {}
         """By refusal of eager: how often each structure was run to learn whether the platform refuses it too."""
         self._lock = threading.Lock()
@@ -84,7 +91,20 @@ class Interest:
                 return False
             if not pressed:
                 return True
-            return any(self._covered[context] < _ENOUGH + self._hot[_operator(context)] for context in variant.contexts)
+            worth = self._worth(variant)
+            return any(
+                self._covered[context] < worth * (_ENOUGH + self._hot[_operator(context)])
+                for context in variant.contexts
+            )
+
+    def _worth(self, variant: NumberedVariant) -> float:
+        """What its mutations bring per second here next to all others, from half to twice as much."""
+        usual = (sum(self._brought.values()) + 1) / (sum(self._spent_s.values()) + _PATIENCE_S)
+        rates = [
+            (self._brought[name] + usual * _PATIENCE_S) / (self._spent_s[name] + _PATIENCE_S)
+            for name in variant.provenance.mutations
+        ]
+        return min(2.0, max(0.5, max(rates, default=usual) / usual))
 
     def takes(self, variant: NumberedVariant) -> None:
         """A fragment was sent to it."""
@@ -94,6 +114,8 @@ class Interest:
     def settled(self, variant: NumberedVariant, outcome: Outcome) -> None:
         """It ran a fragment, or refused it alone; with one unknown part only, that part is to blame."""
         with self._lock:
+            for mutation in set(variant.provenance.mutations):
+                self._spent_s[mutation] += outcome.total_seconds
             signatures = _signatures(variant)
             unknown = [name for name in signatures if name not in self._accepted]
             breaks = not outcome.ok and outcome.status is not Status.REJECTED  # those are told apart beforehand
@@ -111,7 +133,10 @@ class Interest:
     def diverged(self, variant: NumberedVariant) -> None:
         """A finding is a place to dig, but a known one is not dug for for ever."""
         with self._lock:
-            for operator in {_operator(context) for context in variant.contexts}:
+            operators = {_operator(context) for context in variant.contexts}
+            if not any(self._hot[operator] for operator in operators):
+                self._brought.update(set(variant.provenance.mutations))
+            for operator in operators:
                 self._hot[operator] = min(self._hot[operator] + 1, 4)
 
     def confirms(self, sign: Sign) -> bool:
@@ -129,6 +154,15 @@ class Interest:
                 return False
             tried[structure] += 1
             return tried[structure] <= _CHECKS
+
+    def proved(self, sign: Sign) -> None:
+        """It showed alone as well."""
+        with self._lock:
+            self._proved.add(sign)
+
+    def has_proved(self, sign: Sign) -> bool:
+        with self._lock:
+            return sign in self._proved
 
     def vanished(self, sign: Sign) -> None:
         """Alone it was not there: the next that shows it is asked for again."""
@@ -232,6 +266,8 @@ class CrowdRunner:
         numbers: Sequence[int],
         done: Callable[[int, Outcome], None],
     ) -> None:
+        groups = structures_of([variants[number].parcel for number in numbers])
+        numbers = [numbers[place] for group in groups for place in group]  # rounds follow each other
         files = [self._pool.scratch.new_file("outputs", worker.spec.worker_name) for _ in numbers]
 
         def request(chosen: Sequence[int]) -> RunCrowd:

@@ -63,6 +63,8 @@ class Dossier:
     """By platform that diverges: the operator whose result is the first to be wrong, where a fragment tells it."""
     signs: dict[str, Sign] = field(default_factory=dict)
     """By platform that is asked again alone: the operator and the kind of difference that a crowd showed."""
+    cell: str = ""
+    """Of an invocation: its dtype, because each cell of a sweep is shown for itself."""
     related: bool = False
     """Whether its relations will be looked at: then its program is kept."""
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -18,7 +18,7 @@ from mindgap.records.outcome import Outcome
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 from mindgap.verdicts.judge import fault_of, judge
 from mindgap.verdicts.judging import Comparing, Judged, Question, differs
-from mindgap.verdicts.steps import BRIEF
+from mindgap.verdicts.steps import BRIEF, Step
 
 HARMLESS: Final = (Conclusion.AGREES, Conclusion.ROUNDING, Conclusion.HAZARD, Conclusion.UNJUDGED)
 """Conclusions after which nothing is left of what a crowd showed."""
@@ -35,7 +35,13 @@ class Errand:
 class Flow:
     """Moves dossiers from queue to queue; `finish` is told of each that needs nothing more."""
 
-    def __init__(self, finish: Callable[[Dossier], None], put_off: Callable[[Dossier], bool] | None = None) -> None:
+    def __init__(
+        self,
+        finish: Callable[[Dossier], None],
+        put_off: Callable[[Dossier], bool] = lambda dossier: False,
+        is_proven: Callable[[str, Sign], bool] = lambda platform, sign: False,
+        steps: tuple[Step, ...] = BRIEF,
+    ) -> None:
         self.platforms: dict[str, WorkQueue[Errand]] = {}
         self.crowds: dict[str, WorkQueue[Dossier]] = {}
         """Platforms that run fragments many at a time; others run them like any variant."""
@@ -47,9 +53,13 @@ class Flow:
         """Platforms of this machine that run whole variants cheaper than users do."""
         self.takes_shortcuts = True
         self.judges: WorkQueue[Dossier] | None = None
+        self._steps = steps
+        """How much evidence a verdict is made from."""
         self._finish = finish
-        self._put_off = put_off or (lambda dossier: False)
+        self._put_off = put_off
         """Takes away a fragment that shows what is known or that eager refuses like others before; whether it did."""
+        self._is_proven = is_proven
+        """Whether what a platform showed in a crowd was shown alone by another fragment, and that is enough."""
 
     def start(self, dossier: Dossier, platforms: Sequence[str]) -> None:
         """Send a variant to platforms that have not run it; with none, only what is known is judged."""
@@ -90,13 +100,14 @@ class Flow:
     def judge_with(self, judge_: Judge) -> Callable[[list[Dossier]], None]:
         def work(batch: list[Dossier]) -> None:
             left = dict(enumerate(batch))
-            pairs = [(dossier, asked) for dossier in batch for asked in compiled_questions(dossier)]
+            pairs = [(dossier, asked) for dossier in batch for asked in compiled_questions(dossier, self._steps)]
             try:
                 judge_.judge(
                     [asked for _, asked in pairs], lambda n, found: pairs[n][0].compiled.update(found.verdicts)
                 )
                 judge_.judge(
-                    [question(dossier) for dossier in batch], lambda n, found: self._judged(left.pop(n), found)
+                    [question(dossier, self._steps) for dossier in batch],
+                    lambda n, found: self._judged(left.pop(n), found),
                 )
             except FilesLost:  # what was removed is computed again
                 lost = [dossier.forget_lost() for dossier in left.values()]
@@ -134,6 +145,9 @@ class Flow:
         apart = {name for name in doubtful if name in self.alone} if dossier.variant.is_fragment else self.shortcuts
         if dossier.variant.is_fragment:
             dossier.signs = {name: _sign(dossier, name) for name in apart}
+            if dossier.signs and all(self._is_proven(name, sign) for name, sign in dossier.signs.items()):
+                self._conclude(dossier)
+                return
             if self._put_off(dossier):
                 return
         dossier.confirmed = True
@@ -219,7 +233,7 @@ def _sign(dossier: Dossier, name: str) -> Sign:
     """Where no operator is named, rounds of one structure have one cause."""
     verdict = dossier.verdicts.get(name)
     operator = dossier.operators.get(name, "") or dossier.variant.parcel.structure
-    return operator, Kind.VALIDATION if verdict is None else verdict.kind
+    return f"{operator} {dossier.cell}".rstrip(), Kind.VALIDATION if verdict is None else verdict.kind
 
 
 def refusing_operator(dossier: Dossier) -> str:
@@ -247,16 +261,16 @@ def with_faults(found: Judged) -> dict[str, Verdict]:
     }
 
 
-def question(dossier: Dossier) -> Question:
+def question(dossier: Dossier, steps: tuple[Step, ...] = BRIEF) -> Question:
     """Who is wrong, among those that do not give the baseline's bits?"""
     candidates = tuple(dossier.outcomes[name] for name in sorted(dossier.differing()) if dossier.outcomes[name].file)
-    return Question(dossier.variant.parcel, (Comparing(dossier.baseline, candidates),), BRIEF, refusal_agrees=True)
+    return Question(dossier.variant.parcel, (Comparing(dossier.baseline, candidates),), steps, refusal_agrees=True)
 
 
-def compiled_questions(dossier: Dossier) -> list[Question]:
+def compiled_questions(dossier: Dossier, steps: tuple[Step, ...] = BRIEF) -> list[Question]:
     """Compiled platforms that do not give the bits of eager on their own device."""
     return [
-        Question(dossier.variant.parcel, (Comparing(eager, (dossier.outcomes[name],)),), BRIEF, refusal_agrees=True)
+        Question(dossier.variant.parcel, (Comparing(eager, (dossier.outcomes[name],)),), steps, refusal_agrees=True)
         for name, eager in dossier.pairs().items()
         if differs(eager, dossier.outcomes[name]) and eager.file and dossier.outcomes[name].file
     ]

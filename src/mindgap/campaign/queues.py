@@ -82,6 +82,11 @@ class WorkQueue(Generic[T]):
         return self._inbox.qsize()
 
     @property
+    def open(self) -> int:
+        """Items that wait here or are being worked on."""
+        return self._inbox.unfinished_tasks
+
+    @property
     def is_slow(self) -> bool:
         if self.pace_s:
             return self.pace_s > SLOW_S
@@ -116,6 +121,8 @@ class WorkQueue(Generic[T]):
         spent = time.perf_counter() - start
         self.busy_s += spent
         self.done += len(batch)
+        for _ in batch:
+            self._inbox.task_done()
         self.batches += 1
         pace = spent / len(batch)
         self.pace_s = pace if not self.pace_s else 0.7 * self.pace_s + 0.3 * pace

@@ -383,6 +383,18 @@ def plan_of(data: sqlite3.Connection, directory: Path) -> Plan:
     return Plan.from_text(row[0])
 
 
+def operators_at_fault(directory: Path) -> list[tuple[str, str, str, int]]:
+    """Platform, operator, kind of difference and how many programs showed it, the most frequent first."""
+    with open_ledger(directory) as data:
+        return data.execute(
+            "SELECT f.name, x.operator, COALESCE(v.kind, ''), COUNT(*) FROM verdicts v "
+            "JOIN platforms f ON f.id = v.platform "
+            "JOIN explanations x ON x.program = v.program AND x.platform = v.platform "
+            "WHERE v.conclusion = ? AND x.operator <> '' GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3",
+            (Conclusion.DIVERGES.value,),
+        ).fetchall()
+
+
 def _yields(data: sqlite3.Connection) -> tuple[Yield, ...]:
     """By mutation and platform; a program with several mutations counts for each of them."""
     rows = data.execute(

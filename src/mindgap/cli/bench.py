@@ -122,12 +122,32 @@ def backward(rounds: Rounds = 5) -> None:
 
 
 @_bench
+def evaluation(
+    repetitions: Annotated[int, typer.Option(help="Evaluations of each kind.", min=2)] = 200,
+) -> None:
+    """Count false calls of evaluations on sums in another order.
+
+    A classifier of real digits on inputs near a boundary, alone and with a planted fault of several sizes.
+    """
+
+
+@_bench
 def onnx_nodes(
     count: Annotated[int | None, typer.Option(help="So many tests, evenly chosen. Default: all.", min=1)] = None,
     on: Ready = None,
     keep: KeptRows = None,
 ) -> None:
     """Run ONNX's node tests next to mindgap's verdicts."""
+
+
+@_bench
+def onnx_models(
+    count: Annotated[int, typer.Option(help="So many models of the smoke and core corpora.", min=1)] = 64,
+    wheels: Annotated[Path | None, typer.Option(help="A folder of wheels: their .onnx files too.")] = None,
+    on: Ready = None,
+    keep: KeptRows = None,
+) -> None:
+    """Check ONNX files: models of the corpus, and those in wheels."""
 
 
 @_bench
@@ -267,6 +287,9 @@ def rediscovery(
     against: Annotated[
         bool, typer.Option("--against/--alone", help="Hunt as long with whole variants alone, to compare.")
     ] = True,
+    fragments: Annotated[
+        float, typer.Option(help="Which part of the programs are fragments; 0 is whole variants.", min=0, max=1)
+    ] = 1.0,
     keep: Annotated[
         Path | None, typer.Option(help="Keep the campaigns in this directory; a second run continues.", metavar="DIR")
     ] = None,
@@ -347,12 +370,21 @@ def ops(
 
 @_bench
 def audit(
-    count: Annotated[int, typer.Option(help="Canaries to plant, in memory only.", min=1)] = 320,
+    count: Annotated[int, typer.Option(help="Canaries to plant, in memory only.", min=1)] = 324,
+    held_out: Annotated[
+        float, typer.Option(help="Share of them with parameters that were held out.", min=0, max=1)
+    ] = 0.5,
+    family: Annotated[list[str] | None, typer.Option(help="A family of canaries; repeat it. Default: all.")] = None,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(help="Honest programs: smoke, core, what `mindgap corpus build` made, or a folder of wheels."),
+    ] = None,
     seed: Seed = 0,
     keep: KeptRows = None,
+    minutes: Annotated[float | None, typer.Option(help="Begin nothing new after so long.", min=0)] = None,
     part: Annotated[list[str] | None, typer.Option(help="honest or canaries; repeat it. Default: both.")] = None,
 ) -> None:
     """Plant hidden branches and count those that audits find.
 
-    And audit every program of the smoke and core corpora as it is: whatever is reported there is a false alarm.
+    And audit every program of some corpora as it is: whatever is reported there is a false alarm.
     """

@@ -97,7 +97,10 @@ def stats(
     ] = None,
     operators: Annotated[
         Path | None,
-        typer.Option(help="Also write the operators of each model, for `mindgap ops --models FILE`.", metavar="FILE"),
+        typer.Option(
+            help="Also write the operators of each model, for `mindgap ops --models FILE`; packed if it ends in .z.",
+            metavar="FILE",
+        ),
     ] = None,
 ) -> None:
     """Summarise a store: models, operators, sizes and failures.
@@ -107,7 +110,7 @@ def stats(
     """
     directory = directory or default_directory()
     refuse_mistakes(corpus=directory, outputs=[output, models, operators])
-    from mindgap.corpus.operator_table import table_text
+    from mindgap.corpus.operator_table import table_file
     from mindgap.corpus.stats import summarise
     from mindgap.corpus.store import Store
     from mindgap.records.files import write_whole
@@ -122,7 +125,7 @@ def stats(
     if models is not None:
         write_whole(models, models_list(entries))
     if operators is not None:
-        write_whole(operators, table_text(entries))
+        write_whole(operators, table_file(entries, operators))
     if as_json:
         show_json(stats_document(found))
         return
@@ -136,7 +139,7 @@ def stats(
 def core(
     folder: Annotated[Path, output("The folder for the programs; those of an earlier choice are replaced.", "DIR")],
     directory: StoreDirectory = None,
-    programs: Annotated[int, typer.Option(help="How many programs to choose at most.", min=1)] = 150,
+    programs: Annotated[int, typer.Option(help="How many programs to choose at most.", min=1)] = 220,  # 97% of contexts
     markdown: Annotated[Path | None, typer.Option(help="Also write the coverage as a page.", metavar="FILE")] = None,
 ) -> None:
     """Choose few programs that have all operators of a store.

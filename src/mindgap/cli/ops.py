@@ -63,7 +63,7 @@ def command(
         Path | None,
         typer.Option(
             help="Models to count: a corpus of `mindgap corpus build`, or a table of one (`mindgap corpus stats "
-            "--operators FILE`). Default: smoke, the corpus that comes with mindgap.",
+            "--operators FILE`). Default: the table that comes with mindgap; smoke: the corpus that comes with it.",
             metavar="DIR|FILE|smoke",
         ),
     ] = None,
@@ -97,7 +97,8 @@ def command(
             raise UsageError(f"--dtype does not know {item!r}", hint=f"one or more of {', '.join(DTYPES)}")
     store = models if models is not None and str(models) != "smoke" and not models.is_file() else None
     refuse_mistakes(
-        model=model, on=names, config=config, corpus=store, files=[baseline, *(package or ())],
+        model=model, on=names, config=config, corpus=store,
+        files=[baseline, *(path for path in package or () if not path.is_dir())],
         outputs=[json_file, csv_file, markdown, junit],
     )  # fmt: skip
     from mindgap.operators.answering import declared_answer, is_missing, model_answer, with_observed

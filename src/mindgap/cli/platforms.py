@@ -101,7 +101,8 @@ def _chosen(names: Sequence[str] | None, all_cpu: bool, verb: str) -> list[Recip
         )
     from mindgap.platforms.registry import recipe_named, recipes
 
-    return list(recipes().values()) if not names else list({(r := recipe_named(n)).name: r for n in names}.values())
+    each = [name for given in names or () for name in given.split(",") if name]
+    return list(recipes().values()) if not names else list({(r := recipe_named(n)).name: r for n in each}.values())
 
 
 def _install(chosen: Sequence[Recipe], again: bool) -> None:

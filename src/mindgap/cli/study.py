@@ -44,6 +44,9 @@ def command(
         ),
     ] = "core",
     variants: Annotated[int, typer.Option(help="Variants at most, and as many fragments.", min=1)] = 100_000,
+    phases: Annotated[
+        str | None, typer.Option(help="Only these of models, variants, fragments, operators, in this run.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Decides which variants are made.")] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure the pace and print the plan.")] = False,
     jobs: Jobs = None,
@@ -56,9 +59,10 @@ def command(
     from mindgap.platforms.config import load_config
     from mindgap.report.campaign_console import StudyProgress
     from mindgap.session.session import import_paths
-    from mindgap.study.plan import PLAN, StudyPlan, open_plan
+    from mindgap.study.plan import PLAN, StudyPlan, chosen_phases, open_plan
     from mindgap.study.running import Study
 
+    chosen = chosen_phases(split(phases, "--phases") if phases is not None else None)
     settings = load_config(config)
     fixed = any(is_given(context, name) for name in ("on", "models", "variants", "seed"))
     given = None
@@ -68,7 +72,7 @@ def command(
         given = StudyPlan(_platforms(names, settings), variants, named or None, place, seed)
     plan = open_plan(directory, given)
     with StudyProgress() as progress:
-        study = Study(directory, plan, settings, jobs, progress.of_phase, import_paths())
+        study = Study(directory, plan, settings, jobs, progress.of_phase, import_paths(), chosen)
         reason = study.look() if dry_run else study.run(hours)
     _finish(study, plan, reason, hours, dry_run)
 
@@ -105,12 +109,11 @@ def _built(directory: Path, count: int, seed: int) -> Path:
 def _finish(study: Study, plan: StudyPlan, reason: str, hours: float, dry_run: bool) -> None:
     from mindgap.report.console import show_line, show_table
     from mindgap.report.study import PLANNED, ending_line, planned_rows, spent_line
-    from mindgap.study.plan import PHASES
     from mindgap.study.running import due
 
     if dry_run:
         show_line(f"{hours:g} hours at the pace measured so far; explanations take 15% of them")
-        show_table(list(PLANNED), planned_rows(plan, study.turns, hours, {p: due(plan, p) for p in PHASES}))
+        show_table(list(PLANNED), planned_rows(plan, study.turns, hours, {p: due(plan, p) for p in study.phases}))
     else:
         write_results(study.directory, plan)
         show_line(spent_line(study.turns))

@@ -104,11 +104,15 @@ def stats(
     corpus: Corpus = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how coverage grows with the number of variants.
+    """Show how coverage grows, or what a campaign's variants brought.
 
     Guided against blind, and which mutations did not fit. Coverage counts what differs from the bases: ATen
-    overloads, contexts (operator, dtype, rank, layout, class of its literals) and producer-consumer pairs.
+    overloads, contexts (operator, dtype, rank, layout, class of its literals) and producer-consumer pairs. With the
+    directory of a campaign instead: faults by mutation, operator and platform, and per hour of the platform's time.
     """
+    if bases and (Path(bases[0]) / "ledger.sqlite").is_file():
+        _show_yields(bases)
+        return
     refuse_mistakes(programs=bases or (), corpus=corpus)
     _quiet()
     from mindgap.report.console import ProgressLine, show_json, show_line, show_table
@@ -126,6 +130,23 @@ def stats(
     show_table(["variants", "operators", "blind", "contexts", "blind", "pairs", "blind"], curve_rows(curves))
     show_table(["mutation", "made", "did not fit", "most frequent reason"], skipped_rows(curves))
     show_line(f"{count:,} variants of {len(found)} programs, guided against blind, seed {seed}")
+
+
+def _show_yields(directories: list[str]) -> None:
+    from mindgap.campaign.reader import operators_at_fault, read
+    from mindgap.errors import UsageError
+    from mindgap.report.campaign import yields_table
+    from mindgap.report.console import show_line, show_table
+
+    if len(directories) > 1:
+        raise UsageError("variants stats reads one campaign at a time", hint="name one directory")
+    campaign = read(Path(directories[0]))
+    show_table(*yields_table(campaign))
+    found = operators_at_fault(Path(directories[0]))
+    show_table(["platform", "operator", "kind", "programs"], [[*row[:3], f"{row[3]:,}"] for row in found])
+    show_line(
+        f"{len(campaign.findings):,} findings in {campaign.variants:,} variants and {campaign.fragments:,} fragments"
+    )
 
 
 def _quiet() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,15 @@ import msgspec
 
 from mindgap.corpus.stats import library_versions
 from mindgap.corpus.store import Entry, Status
-from mindgap.reading.files import read_file, refusing
+from mindgap.reading.files import inflate, read_file, refusing
 
 SCHEMA: Final = "mindgap.corpus-operators/1"
 FILE_BYTES: Final = 64 << 20
 """A table of 4,000 models has less than 1 MB."""
+SHIPPED: Final = Path(__file__).with_name("operators.json.z")
+"""A table of a built corpus that comes with mindgap (docs/decisions/0014)."""
+PACKED: Final = ".z"
+"""How the name of a table ends that zlib has compressed: models of a family differ little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +50,19 @@ def table_text(entries: Sequence[Entry]) -> str:
     return json.dumps(head)[:-1] + ', "models": {\n' + ",\n".join(lines) + "\n}}\n"
 
 
+def table_file(entries: Sequence[Entry], path: Path) -> bytes:
+    """The content of a file with the built models of a store, compressed where its name says so."""
+    content = table_text(entries).encode()
+    return zlib.compress(content, 9) if path.suffix == PACKED else content
+
+
 def read_table(path: Path) -> OperatorTable:
-    """What `table_text` wrote; raises CorruptFile for any other file."""
+    """What `table_file` made; raises CorruptFile for any other file."""
     with refusing(f"{path.name} is not a table of operators by model", path):
-        found = msgspec.json.decode(read_file(path, FILE_BYTES), type=OperatorTable)
+        content = read_file(path, FILE_BYTES)
+        if path.suffix == PACKED:
+            content = inflate(content, FILE_BYTES)
+        found = msgspec.json.decode(content, type=OperatorTable)
         if found.schema != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}")
         count = len(found.operators)

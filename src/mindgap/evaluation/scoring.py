@@ -85,10 +85,10 @@ class BatchScore:
 @task
 def score_batch(worker: Worker, request: ScoreBatch) -> BatchScore:
     """The answers of every platform, and those that rounding explains."""
-    return _Scoring(request, open_parcel(request.parcel, worker.keep(Constants)), worker.keep(_Held)).scored()
+    return Scoring(request, open_parcel(request.parcel, worker.keep(Constants)), worker.keep(Held)).scored()
 
 
-class _Held:
+class Held:
     """The program and the task of the last batch, ready to run."""
 
     def __init__(self) -> None:
@@ -108,10 +108,10 @@ class _Held:
         return self._task[2]
 
 
-class _Scoring:
+class Scoring:
     """One batch."""
 
-    def __init__(self, request: ScoreBatch, case: Case, held: _Held) -> None:
+    def __init__(self, request: ScoreBatch, case: Case, held: Held) -> None:
         self.request = request
         self.count = len(request.batch.samples)
         self.task = held.task(request.task, request.output, request.source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mindgap.explanation.code import Code, write_code
@@ -13,7 +13,7 @@ from mindgap.explanation.short import ShortScript, is_eager_wrong
 from mindgap.platforms.base import Platform
 from mindgap.platforms.registry import adapter_class
 from mindgap.program.case import Case
-from mindgap.records.explanation import Cause, named
+from mindgap.records.explanation import Cause, Layer, named
 from mindgap.records.platform import PlatformSpec
 from mindgap.tracing.examine import Examination
 from mindgap.tracing.extract import computing_first
@@ -21,8 +21,32 @@ from mindgap.tracing.extract import computing_first
 MOST_CODE: Final = 3000
 """Characters of a program that somebody reads in an issue; a longer one is in the script."""
 MOST_SAID: Final = 1200
-MOST_LINE: Final = 160
+MOST_LINE: Final = 240
 MOST_LINES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What maintainers ask back, with the answers."""
+
+    layer: Layer | None = None
+    """Which part of the runtime brings it in, what was tried, and what cures it."""
+    processes: int = 0
+    """Fresh processes, all of which showed it."""
+    elsewhere: tuple[str, ...] = ()
+    """What other installed versions do."""
+
+    @property
+    def cures(self) -> tuple[str, ...]:
+        return self.layer.cures if self.layer is not None else ()
+
+    def lines(self) -> list[str]:
+        """For the evidence."""
+        lines = [f"seen in {self.processes} of {self.processes} fresh processes"] if self.processes else []
+        if self.layer is not None:
+            lines.append(f"layer: {self.layer.sentence}")
+            lines.append("tried: " + "; ".join(f"{name} {answer}" for name, answer in self.layer.rungs))
+        return [*lines, *(f"another version: {line}" for line in self.elsewhere)]
 
 
 def issue_text(
@@ -34,7 +58,7 @@ def issue_text(
     reproducer: Reproducer,
     versions: Mapping[str, str],
     short: ShortScript | None = None,
-    cures: Sequence[str] = (),
+    asked: Asked | None = None,
 ) -> str:
     """Title, a short script, what happens, what should happen, the evidence, the script and the versions; under 8 KB.
 
@@ -47,11 +71,18 @@ def issue_text(
     seen = [name for name in ("torch", *packages, "python", "system") if name in versions]
     proof, cause = _as_text(proof, cause)
     code, reproducer = _fenced(code, reproducer)
-    remark = f" {cause.remark}." if cause.remark else ""
+    remark = f" {cause.remark[:1].upper()}{cause.remark[1:]}." if cause.remark else ""
     shown = "\n".join([code.function, "", *(f"{name} = {text}" for name, text in zip(code.names, code.inputs))])
     if len(shown) > MOST_CODE:
         shown = f"# {len(operators)} operators, too long to read here: see the attached script."
-    evidence = [*_evidence(proof), *(f"it shows when {inline(line)}" for line in cause.conditions), *cause.evidence]
+    asked = asked or Asked()
+    cures = asked.cures
+    evidence = [
+        *_evidence(proof),
+        *map(inline, asked.lines()),
+        *(f"it shows when {inline(line)}" for line in cause.conditions),
+        *cause.evidence,
+    ]
     opening = _opening(short, proof) if short is not None and short.shows else []
     if opening:
         shown = ""  # it is in the script already
@@ -84,7 +115,7 @@ def issue_text(
         f"## {headings.versions}",
         "",
         f"- {spec.name} {version}",
-        *(f"- {name} {versions[name]}" for name in seen),
+        *(f"- {name} {versions[name]}" for name in seen if (name, versions[name]) != (spec.name, version)),
         "",
     ]
     return "\n".join(lines)

@@ -19,26 +19,30 @@ from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel
 from mindgap.execution.pool import HOST, Pool
 from mindgap.execution.process import Death
 from mindgap.execution.tasks import Worker, hosting, stream_task
-from mindgap.explanation.explain import DONE, NothingToExplain, OutOfBudget, Progress
+from mindgap.explanation.explain import DONE, ISSUE, PROCESSES, SHORT, NothingToExplain, OutOfBudget, Progress
+from mindgap.explanation.issue import Asked
+from mindgap.explanation.onnx_witness import Witness, onnx_issue, reduced, short_script, shows
 from mindgap.explanation.reproducer import SCRIPT, TIMEOUT_S, shortened
 from mindgap.explanation.script import safe
 from mindgap.platforms.base import Platform
 from mindgap.platforms.probing import require
-from mindgap.platforms.registry import adapter_class
+from mindgap.platforms.registry import adapter_class, resolve
 from mindgap.platforms.running import run
 from mindgap.platforms.versions import versions
 from mindgap.program.case import Case
 from mindgap.program.inputs import Inputs
 from mindgap.reading.files import size
-from mindgap.records.explanation import Cause, CauseKind, Explanation, Proof, Script, TracedOperator
+from mindgap.records.explanation import Cause, CauseKind, Explanation, Layer, Proof, Script, TracedOperator
 from mindgap.records.files import write_whole
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.verdict import Conclusion, Verdict
 from mindgap.reduction.reducer import Budget
+from mindgap.tracing.examine import Examiner, OutOfTime
+from mindgap.tracing.ladder import climb
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.judging import Comparing, Judged, Question, ask_judge
-from mindgap.verdicts.onnx_runner import seen_nodes, to_array
+from mindgap.verdicts.onnx_runner import as_tensors, seen_nodes, to_array
 
 WITNESS: Final = "witness.onnx"
 DATA: Final = "repro.npz"
@@ -110,24 +114,72 @@ def explain_onnx(
             cause=f"{whole.conclusion.value}: {whole.sentence}",
         )
     steps, wrong, finished = _traced(pool, parcel, spec, baseline, start + 0.8 * budget.seconds, tell)
+    until = start + budget.seconds
     if not wrong:
-        hint = "onnxruntime@noopt tells whether graph optimisations bring it in" if finished else "--budget SECONDS"
-        why = "no node is wrong alone" if finished else "the budget was spent before a node that is wrong was reached"
-        raise (UsageError if finished else OutOfBudget)(why, cause=whole.sentence, hint=hint)
-    first = wrong[0]
-    pool.retire(spec)
-    verdict, candidate, _ = _judged(pool, first.parcel, spec, baseline, runs=5)
-    script = _written(first, verdict, spec, folder, min(TIMEOUT_S, start + budget.seconds - time.monotonic()))
+        if not finished:
+            why = "the budget was spent before a node that is wrong was reached"
+            raise OutOfBudget(why, cause=whole.sentence, hint="--budget SECONDS")
+        layer = _layer(pool, parcel, spec, baseline, until)
+        cause = "; ".join([whole.sentence, *([layer.sentence] if layer is not None else [])])
+        cures = layer.cures if layer is not None else ()
+        raise UsageError("no node is wrong alone, they are only together", cause=cause, hint=next(iter(cures), None))
+    first = replace(wrong[0], parcel=_smallest(pool, wrong[0], spec, baseline, start + 0.9 * budget.seconds))
+    shown = 0
+    for _ in range(PROCESSES):
+        pool.retire(spec)
+        verdict, candidate, _ = _judged(pool, first.parcel, spec, baseline, runs=1 if shown else 5)
+        if verdict.conclusion not in BAD:
+            break
+        shown += 1
+    layer = _layer(pool, first.parcel, spec, baseline, until)
+    asked = Asked(layer, shown if shown == PROCESSES else 0)
+    script = _written(first, verdict, spec, folder, asked, until)
     remark = f"{first.kind}{f' ({first.name})' if first.name else ''} is wrong when it runs alone on the same values"
     kind = CauseKind.UNSUPPORTED if verdict.conclusion is Conclusion.FAILED else CauseKind.IMPLEMENTATION
     elements = sum(math.prod(meta.shape) for meta, _ in first.parcel.inputs)
     return Explanation(
         parcel.name, spec.name, require(pool, spec).version, whole, tuple(steps), tuple(node.index for node in wrong),
-        False, "" if finished else "the budget ended before all nodes were tried", Cause(kind, remark), None,
+        False, "" if finished else "the budget ended before all nodes were tried", Cause(kind, remark), layer,
         Proof(verdict, candidate.status, candidate.stage, (f"onnx.{first.kind}",), elements,
-              verdict.conclusion in BAD, bool(candidate.stable)),
+              shown == PROCESSES, bool(candidate.stable)),
         script, versions([spec]), {"all": round(time.monotonic() - start, 3)}, 2 * len(steps) + 4,
     )  # fmt: skip
+
+
+def _layer(pool: Pool, parcel: Parcel, spec: PlatformSpec, baseline: PlatformSpec, until: float) -> Layer | None:
+    """What the ladder of the runtime says of a file; None where it is no difference, or there is no time."""
+    examiner = Examiner(pool, baseline, spec)
+    examiner.until = until
+    case = open_parcel(parcel, Constants(), mapped=False)
+    try:
+        return climb(examiner, case, examiner.examine(case), resolve)
+    except OutOfTime:
+        return None
+
+
+def _smallest(pool: Pool, node: NodeCase, spec: PlatformSpec, baseline: PlatformSpec, until: float) -> Parcel:
+    """The node on as few numbers as show the same kind of difference."""
+    case = open_parcel(node.parcel, Constants(), mapped=False)
+    start = Witness(Path(case.file).read_bytes(), {item.name: to_array(item.tensor) for item in case.inputs.tensors})
+    first = _judged(pool, node.parcel, spec, baseline)[0]
+    shown = [node.parcel]
+
+    def shows(witness: Witness) -> bool:
+        if time.monotonic() > until:
+            return False
+        path = pool.scratch.new_file("node", HOST.worker_name).with_suffix(".onnx")
+        path.write_bytes(witness.model)
+        inputs = Inputs.of((), {name: as_tensors(array) for name, array in witness.feeds.items()})
+        alone = Case(inputs, name=node.name or node.kind, file=str(path), nodes=1)
+        parcel = make_parcel(alone, path.with_suffix(".tensors"))
+        found = _judged(pool, parcel, spec, baseline)[0]
+        if (found.conclusion, found.kind, found.blame) != (first.conclusion, first.kind, first.blame):
+            return False
+        shown.append(parcel)
+        return True
+
+    reduced(start, shows)
+    return shown[-1]
 
 
 def _traced(
@@ -175,13 +227,24 @@ def _judged(
     return replace(verdict, sentence=told), candidate, judged
 
 
-def _written(node: NodeCase, verdict: Verdict, spec: PlatformSpec, folder: Path, timeout_s: float) -> Script:
-    """The node as a model, its inputs, and a script that compares the platform with the reference implementation."""
+def _written(node: NodeCase, verdict: Verdict, spec: PlatformSpec, folder: Path, asked: Asked, until: float) -> Script:
+    """The node as a model, its inputs, a script that compares the platform with the reference implementation, a short
+    one where it fits, and the text of an issue."""
     case = open_parcel(node.parcel, Constants(), mapped=False)
     write_whole(folder / WITNESS, Path(case.file).read_bytes())
     arrays = {item.name: to_array(item.tensor) for item in case.inputs.tensors}
     with (folder / DATA).open("wb") as file:
         np.savez(file, **arrays)
+    short = short_script(Witness(Path(case.file).read_bytes(), arrays), spec)
+    short = short if shows(short, min(TIMEOUT_S, until - time.monotonic())) else ""
+    if short:
+        write_whole(folder / SHORT, short)
+    script = _tried(verdict, spec, folder, min(TIMEOUT_S, until - time.monotonic()))
+    write_whole(folder / ISSUE, onnx_issue(spec, node.kind, verdict, short, script.said, asked, versions([spec])))
+    return script
+
+
+def _tried(verdict: Verdict, spec: PlatformSpec, folder: Path, timeout_s: float) -> Script:
     text = (adapter_class(spec) or Platform).file_script(spec)
     parts = {"platform": text.strip(), "witness": WITNESS, "data": DATA, "factor": f"{THRESHOLD:g}"}
     body = _SCRIPT.format(said=safe(verdict.sentence), **parts)

@@ -43,6 +43,7 @@ def write_script(
         _running(code, platform.exports),
         _in_float64(code, platform.exports) if values else "",
         _other_process(spec) if values and (spec.env or spec.python) else "",
+        _SAME if values else "",
         _compare(found) if values else _failures(spec),
         _main(bool(spec.env or spec.python)) if values else _MAIN_FAILURES.replace("PLATFORM", spec.name),
     ]
@@ -129,6 +130,16 @@ def _other_process(spec: PlatformSpec) -> str:
         return torch.load(file, weights_only=True)"""
 
 
+_SAME = """def torch_same(expected, actual, exact):
+    \"\"\"What PyTorch's own benchmarks ask: is it about as near to float64 as eager is?\"\"\"
+    from torch._dynamo.utils import same
+
+    try:
+        return same(expected, actual, fp64_ref=exact, equal_nan=True)
+    except Exception as error:  # shapes that differ, or no float64
+        return f"cannot say ({type(error).__name__})\""""
+
+
 def _compare(found: Examination) -> str:
     """What rounding explains was measured with random rounding noise; the script carries the result."""
     return f'''ROUNDING = {found.spread:.3g}  # the most that random rounding noise moved a result
@@ -165,6 +176,7 @@ def _main(elsewhere: bool) -> str:
         '        print("eager    ", e)',
         '        print("platform ", a)',
         '        print("float64  ", x)',
+        '        print("torch\'s same():", torch_same(e, a, x))',
         "        differing += wrong(a, e)",
         '    print(f"DIFFERS: {differing} elements" if differing else "no difference beyond rounding")',
         "    sys.exit(1 if differing else 0)",

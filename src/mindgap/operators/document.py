@@ -116,7 +116,7 @@ def _observed(answer: Answer, found: Observed) -> dict[str, Any]:
                 "platform": s.platform, "dtype": s.dtype, "exercised": s.exercised, "running": s.running,
                 "supported": s.supported, "fewer_percent": round(s.fewer_percent, 1),
                 "supported_percent": round(s.supported_percent, 1), "weighted_percent": round(s.weighted_percent, 1),
-                "grades": dict(s.grades),
+                "only_exceptional": s.only_exceptional, "grades": dict(s.grades),
             }
             for s in answer.shares
         ],
@@ -125,6 +125,7 @@ def _observed(answer: Answer, found: Observed) -> dict[str, Any]:
                 "platform": platform, "operator": op, "dtype": dtype, "grade": cell.grade.value,
                 "invocations": dict(cell.invocations), "worst": cell.worst, "message": cell.message,
                 "runs_elsewhere": cell.runs_elsewhere, "confirmed": cell.confirmed,
+                "only_exceptional": cell.only_exceptional,
                 "refused_like_eager": cell.refused_like_eager,
             }
             for (platform, op, dtype), cell in sorted(found.cells.items())

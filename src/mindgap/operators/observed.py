@@ -16,7 +16,7 @@ from mindgap.campaign.reader import open_ledger, plan_of
 from mindgap.errors import UsageError
 from mindgap.execution.pulse import NO_ANSWER
 from mindgap.records.outcome import Stage, Status
-from mindgap.records.variant import ROLES, Sweep
+from mindgap.records.variant import ROLES, SPECIAL, Sweep
 from mindgap.records.verdict import Blame, Conclusion, Kind
 
 
@@ -69,6 +69,8 @@ class Cell:
     """Where it ran, when the runtime says that it did not run on its own device."""
     refused_like_eager: int = 0
     """Invocations that eager refuses as well; they count for nothing."""
+    only_exceptional: bool = False
+    """Whether every invocation that is not right has exceptional values: numbers between bounds are right."""
     confirmed: bool = False
     """Whether the worst one was run again, alone and in a fresh process, and gave the same."""
 
@@ -131,6 +133,8 @@ class Share:
     supported: int
     """Of those, operators of which every valid call gave a right one."""
     grades: Mapping[str, int]
+    only_exceptional: int = 0
+    """Of those that run and are not fully supported, operators whose calls on numbers between bounds are all right."""
     needed: int = 0
     """Operators, counted once for each real model that needs them."""
     needed_supported: int = 0
@@ -198,7 +202,8 @@ def _observed(
         if eager == Status.OK.value:
             exercised.add((op, dtype))
         if platform != BASELINE:
-            rows.setdefault((platform, op, dtype), []).append(_Invocation(number, eager == Status.OK.value, *rest))
+            made = _Invocation(number, eager == Status.OK.value, *rest)
+            rows.setdefault((platform, op, dtype), []).append(replace(made, is_special=kind == SPECIAL))
     return Observed(
         sweep=sweep,
         platforms=tuple(name for name in platforms if name != BASELINE),
@@ -227,6 +232,8 @@ class _Invocation:
     sentence: str | None
     again: int
     """Whether it ran twice, alone."""
+    is_special: bool = False
+    """Whether it was made of exceptional values."""
 
     @property
     def is_late(self) -> bool:
@@ -241,7 +248,7 @@ def _cell(rows: Iterable[_Invocation]) -> Cell:
     if not counted:
         late = next((row.message for row in found if row.is_late), "")
         return Cell(Grade.NOT_EXERCISED, message=late, refused_like_eager=len(graded))
-    row, grade = min(counted, key=lambda pair: (ORDER[pair[1]], pair[0].number))
+    row, grade = min(counted, key=lambda pair: (ORDER[pair[1]], not pair[0].again, pair[0].number))
     elsewhere = next((r.note for r, _ in counted if "fall" in r.note and "back" in r.note), "")
     return Cell(
         grade,
@@ -250,6 +257,7 @@ def _cell(rows: Iterable[_Invocation]) -> Cell:
         row.sentence if row.status == Status.OK.value and row.sentence else row.message,
         elsewhere,
         len(graded) - len(counted),
+        not grade.is_supported and all(r.is_special for r, g in counted if not g.is_supported),
         bool(row.again),
     )
 
@@ -305,6 +313,7 @@ def shares(found: Observed, weights: Mapping[str, int]) -> list[Share]:
                 Share(
                     platform, dtype, len(asked), sum(cell.ran for cell in asked.values()), len(good),
                     dict(Counter(cell.grade.value for cell in asked.values())),
+                    sum(cell.ran and cell.only_exceptional for cell in asked.values()),
                     sum(weights.get(op, 0) for op in asked), sum(weights.get(op, 0) for op in good),
                 )
             )  # fmt: skip

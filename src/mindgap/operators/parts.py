@@ -128,8 +128,9 @@ def record(operators: Iterable[str], decomposed: Iterable[str]) -> dict[str, Any
     found: dict[str, dict[str, set[tuple[str, ...]]]] = {}
     recorder = Recorder()
     taken: dict[str, str] = {}
-    for number in sorted(range(sweep.count), key=lambda n: _DTYPES.index(sweep.asked(n)[1])):
-        op, dtype, kind = sweep.asked(number)
+    for number in sorted(range(sweep.count), key=lambda n: _DTYPES.index(sweep.asked(n).dtype)):
+        asked = sweep.asked(number)
+        op, dtype, kind = asked.op, asked.dtype, asked.kind
         variant = invoking.make(number) if taken.get(op, dtype) == dtype else None
         if variant is None:
             continue

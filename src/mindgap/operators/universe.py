@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from mindgap.corpus.operator_table import read_table
+from mindgap.corpus.operator_table import SHIPPED, read_table
 from mindgap.corpus.spelling import SMOKE
 from mindgap.corpus.store import Status, Store
 from mindgap.errors import UsageError
@@ -39,8 +39,11 @@ class Models:
 
 
 def models_of(where: Path | None = None) -> Models:
-    """The models of a built corpus, from its ledger or a table of it, or those of the smoke corpus."""
-    if where is None or str(where) == SMOKE_WORD:
+    """The models of a built corpus, from its ledger or a table of it: the table that comes with mindgap if none is
+    named; or those of the smoke corpus."""
+    if where is None:
+        return replace(models_of(SHIPPED), where="the table that comes with mindgap")
+    if str(where) == SMOKE_WORD:
         found = {path.stem: _operators(path) for path in sorted(SMOKE.glob("*.mgp"))}
         return Models(SMOKE_NAME, found)
     if where.is_file():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
 from torch.export import ExportedProgram
 
+from mindgap.platforms import mesa
 from mindgap.platforms.base import Profile, StageClock
 from mindgap.platforms.exported import Export, ExportedPlatform, Infer, from_bits, from_ml_numpy, quiet, to_ml_numpy
 from mindgap.platforms.ladder import Knob, Ladder, Rung
@@ -29,10 +33,22 @@ RECIPE: Final = Recipe(
     size_mb=710,
 )  # fmt: skip
 
+VULKAN: Final = replace(
+    RECIPE,
+    name="iree:vulkan",
+    really="IREE's SPIR-V code on Mesa's software GPU (lavapipe), not on a real one",
+    size_mb=970,
+    debian=mesa.FILES,
+    prepare="mindgap.platforms.mesa:describe",
+    env=mesa.ENV,
+)
+
+_NARROWED: Final = r"buffer view byte length \d+ exceeds backing buffer byte length \d+"
+"""Its Vulkan targets have no 64-bit numbers: it computes in 32 and then finds its own result too short."""
 _BACKEND: Final = "backend"
 _LEVEL: Final = "optimisation"
-_TARGETS: Final = {"llvm-cpu": ["--iree-llvmcpu-target-cpu=host"], "vmvx": []}
-"""Back ends that need no device, with their own arguments."""
+_TARGETS: Final = {"llvm-cpu": ["--iree-llvmcpu-target-cpu=host"], "vmvx": [], "vulkan-spirv": []}
+"""Back ends with their own arguments."""
 
 
 class Iree(ExportedPlatform):
@@ -43,11 +59,12 @@ class Iree(ExportedPlatform):
     profiles: ClassVar = {
         "vmvx": Profile("IREE's portable byte code, interpreted on this CPU", options={_BACKEND: "vmvx"})
     }
+    devices: ClassVar = {"vulkan": VULKAN.command}
     options: ClassVar = {
         _BACKEND: "llvm-cpu (the default) or vmvx",
         _LEVEL: "O0, O1, O2 or O3 of its compiler; its own default when it is not set",
     }
-    recipes: ClassVar = {"": RECIPE}
+    recipes: ClassVar = {"": RECIPE, ":vulkan": VULKAN}
     packages = ("iree-base-compiler", "iree-base-runtime", "torch_mlir")
     message_rules = TORCH + MessageRules(
         summaries=(
@@ -56,6 +73,7 @@ class Iree(ExportedPlatform):
                 r"torch-mlir cannot lower \1",
             ),
             (r"error: (failed to legalize operation '[^']+')", r"\1"),
+            (_NARROWED, "its code for Vulkan keeps int64 and float64 in 32 bits and cannot return them"),
         ),
         noise=(r"Error invoking IREE compiler", r"Error code:", r"Diagnostics:", r"Invoked with:", r"Need more info"),
         telling=(r"failed to legalize", r"error: "),
@@ -81,7 +99,9 @@ class Iree(ExportedPlatform):
             compiled = iree.compiler.compile_str(
                 module, target_backends=[backend_of(self.spec)], input_type="torch", extra_args=arguments_of(self.spec)
             )
-            context = iree.runtime.SystemContext(config=iree.runtime.Config("local-sync"))
+            if driver_of(self.spec) == "vulkan":
+                _fetch_by_staging()
+            context = iree.runtime.SystemContext(config=iree.runtime.Config(driver_of(self.spec)))
             context.add_vm_module(iree.runtime.VmModule.copy_buffer(context.instance, compiled))
             function = context.modules.module["main"]
 
@@ -95,11 +115,13 @@ class Iree(ExportedPlatform):
     def status_of(self, error: Exception, stage: Stage) -> Status:
         """Its compiler refuses an operator that it cannot lower."""
         refused = stage in (Stage.CONVERT, Stage.COMPILE) and "failed to legalize" in str(error)
+        refused = refused or (self.spec.device == "vulkan" and re.search(_NARROWED, str(error)) is not None)
         return Status.UNSUPPORTED if refused else super().status_of(error, stage)
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         text = _SCRIPT.replace("BACKEND", repr(backend_of(spec))).replace("ARGUMENTS", repr(arguments_of(spec)))
+        text = text.replace("DRIVER", repr(driver_of(spec))).replace("STAGING\n", _STAGING if spec.device else "")
         return ReproducerText(text, exports=True, short=_short(spec), packages=cls.packages)
 
     @classmethod
@@ -114,6 +136,9 @@ class Iree(ExportedPlatform):
             layer="import",
             says="IREE's byte code gives the same result: torch-mlir or the shared lowering brings it in",
         )
+        if spec.device:
+            own = Rung("vulkan-spirv", layer="vulkan-spirv", says="shaders, or the GPU that runs them, bring it in")
+            return Ladder((replace(byte_code, options={}, platform="iree@vmvx"), own), (_UNOPTIMISED,))
         return Ladder(
             (byte_code, Rung("llvm-cpu", layer="llvm-cpu", says="code for the CPU brings it in")), (_UNOPTIMISED,)
         )
@@ -123,12 +148,30 @@ _UNOPTIMISED: Final = Knob("no optimisations", {_LEVEL: "O0"}, "optimiser", "IRE
 
 
 def backend_of(spec: PlatformSpec) -> str:
-    return str(spec.options.get(_BACKEND, "llvm-cpu"))
+    return "vulkan-spirv" if spec.device == "vulkan" else str(spec.options.get(_BACKEND, "llvm-cpu"))
+
+
+def driver_of(spec: PlatformSpec) -> str:
+    """What runs its code."""
+    return "vulkan" if spec.device == "vulkan" else "local-sync"
+
+
+def _fetch_by_staging() -> None:
+    """Results come through a buffer of the device: IREE asks the driver to write into numpy's memory, which is not
+    aligned as lavapipe needs it, and believes that it can."""
+    from iree.runtime import array_interop
+
+    array_interop.BufferCompatibility = SimpleNamespace(IMPORTABLE=0)
 
 
 def arguments_of(spec: PlatformSpec) -> list[str]:
     level = spec.options.get(_LEVEL)
     return [*_TARGETS[backend_of(spec)], *([f"--iree-opt-level={level}"] if level else [])]
+
+
+_STAGING_SHORT: Final = (
+    "import types; iree.runtime.array_interop.BufferCompatibility = types.SimpleNamespace(IMPORTABLE=0)",
+)
 
 
 def _short(spec: PlatformSpec) -> tuple[str, ...]:
@@ -138,7 +181,8 @@ def _short(spec: PlatformSpec) -> tuple[str, ...]:
         'text = str(export_and_import(exported, output_type="torch", func_name="main"))',
         f"compiled = iree.compiler.compile_str(text, target_backends=[{backend_of(spec)!r}], input_type='torch', "
         f"extra_args={arguments_of(spec)!r})",
-        'context = iree.runtime.SystemContext(config=iree.runtime.Config("local-sync"))',
+        *(_STAGING_SHORT if spec.device else ()),
+        f"context = iree.runtime.SystemContext(config=iree.runtime.Config({driver_of(spec)!r}))",
         "context.add_vm_module(iree.runtime.VmModule.copy_buffer(context.instance, compiled))",
         'results = context.modules.module["main"](*[x.contiguous().numpy() for x in inputs])',
         "actual = [torch.from_numpy(result.to_host().copy()) for result in torch.utils._pytree.tree_leaves(results)]",
@@ -177,6 +221,11 @@ def _fetched(result: Any, fake: torch.Tensor) -> torch.Tensor:
     return from_ml_numpy(array)
 
 
+_STAGING: Final = """\
+    import types  # results through a buffer of the device: numpy's memory is not aligned as a software GPU needs it
+    iree.runtime.array_interop.BufferCompatibility = types.SimpleNamespace(IMPORTABLE=0)
+"""
+
 _SCRIPT: Final = """
 def on_platform(model, inputs):
     import iree.compiler
@@ -188,7 +237,8 @@ def on_platform(model, inputs):
     compiled = iree.compiler.compile_str(
         module, target_backends=[BACKEND], input_type="torch", extra_args=ARGUMENTS
     )
-    context = iree.runtime.SystemContext(config=iree.runtime.Config("local-sync"))
+STAGING
+    context = iree.runtime.SystemContext(config=iree.runtime.Config(DRIVER))
     context.add_vm_module(iree.runtime.VmModule.copy_buffer(context.instance, compiled))
     results = context.modules.module["main"](*[x.contiguous().numpy() for x in inputs])
     results = results if isinstance(results, (tuple, list)) else [results]

@@ -71,6 +71,8 @@ class Passes:
     layer: str
     cure: str
     """The line of code, with `{names}` for the list."""
+    within: str = ""
+    """The layer of the rungs that these passes are a part of; their own where it is not said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -405,6 +405,7 @@ class _Owned:
     inputs: range
     all_inputs: int
     outputs: range
+    all_outputs: int
     metas: tuple[TensorMeta, ...]
     in_place: bool
 
@@ -439,7 +440,8 @@ def _crowd(calls: Sequence[tuple[Node, _Call]]) -> tuple[Program, list[_Owned]]:
                 count += 1
         taken, given = range(first_input, len(inputs)), range(first_output, len(outputs))
         owned.append((taken, given, call))
-    places = [_Owned(taken, len(inputs), given, call.metas, call.in_place) for taken, given, call in owned]
+    most = len(inputs), len(outputs)
+    places = [_Owned(taken, most[0], given, most[1], call.metas, call.in_place) for taken, given, call in owned]
     return Program("calls", tuple(inputs), (), tuple(nodes), tuple(outputs)), places
 
 
@@ -447,16 +449,28 @@ def _piece(graph: Graph, mine: _Owned) -> Piece | None:
     """What a call became; None where it cannot be told apart from the rest."""
     given = [node for node in graph.nodes if node.op == "placeholder"]
     (returned_values,) = next(node for node in graph.nodes if node.op == "output").args
-    inputs = given[len(given) - mine.all_inputs :]  # what decompositions make of numbers comes first
+    # What decompositions make of numbers comes first, and the token of a call with a side effect on both sides.
+    inputs = given[len(given) - mine.all_inputs :]
     slots = {inputs[number]: _Slot(place, mine.metas[place]) for place, number in enumerate(mine.inputs)}
-    results = [returned_values[number] for number in mine.outputs]
+    results = [returned_values[len(returned_values) - mine.all_outputs + number] for number in mine.outputs]
     try:
+        _refuse_effects(graph, slots)
         steps, known = _steps(graph, results, slots, mine.in_place)
     except Unknown:
         return None
     roots = _shared(graph, slots)
     found = tuple(known[node] for node in results)
     return Piece(tuple(steps), found, tuple(roots.get(node, frozenset()) for node in results))
+
+
+def _refuse_effects(graph: Graph, given: Iterable[FxNode]) -> None:
+    """What a call does beside its results, such as checking a matrix, is not among their steps."""
+    reached = set(given)
+    for node in graph.nodes:
+        if not reached.isdisjoint(node.all_input_nodes):
+            reached.add(node)
+            if node.target is torch.ops.higher_order.with_effects:
+                raise Unknown(str(node.args[1]))
 
 
 def _steps(

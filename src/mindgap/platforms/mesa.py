@@ -11,7 +11,7 @@ from typing import Final
 
 from mindgap.platforms.recipe import DebianFile
 
-_ARCHIVE: Final = "http://deb.debian.org/debian/pool/main/"
+_POOL: Final = "pool/main/"
 _LIBRARIES: Final = "usr/lib/x86_64-linux-gnu"
 
 _FILES: Final = (
@@ -147,7 +147,7 @@ _FILES: Final = (
     ),
 )
 
-FILES: Final = tuple(DebianFile(name, _ARCHIVE + path, digest) for name, path, digest in _FILES)
+FILES: Final = tuple(DebianFile(name, _POOL + path, digest) for name, path, digest in _FILES)
 
 ENV: Final = {
     "VK_DRIVER_FILES": "{root}/lavapipe.json",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure
+from mindgap.platforms.base import Platform, Prepared, StageClock, StageFailure, thread_knobs
 from mindgap.platforms.exported import (
     LOWERING,
     LOWERING_MEANS,
@@ -22,6 +22,7 @@ from mindgap.platforms.exported import (
     quiet,
     to_numpy,
 )
+from mindgap.platforms.ladder import Knob, Ladder, Rung
 from mindgap.platforms.lowering import Decomposition, Lowering
 from mindgap.platforms.messages import MessageRules
 from mindgap.platforms.onnx.file import ONNX, FileRun
@@ -42,6 +43,35 @@ ELEMENT_TYPES: Final = {
 }  # fmt: skip
 """OpenVINO's names of element types."""
 
+REFERENCE: Final = "reference"
+_KERNELS: Final = Rung(
+    "OpenVINO's reference kernels", {"kernels": REFERENCE}, layer="conversion",
+    says="OpenVINO's conversion brings it in: its own reference kernels give the same result for the converted model",
+    cause="exporter semantics",
+)  # fmt: skip
+"""`Model.evaluate`: the converted model without the plugin of a device."""
+
+
+def _knob(name: str, layer: str, properties: dict[str, object], device: str) -> Knob:
+    return Knob(
+        name, {"properties": properties}, layer, f"OpenVINO runs with {name}",
+        cure=f'openvino.compile_model(model, "{device}", {properties!r})',
+    )  # fmt: skip
+
+
+def knobs_for(spec: PlatformSpec) -> tuple[Knob, ...]:
+    """Precision and execution hints, and what the CPU plugin lets one switch of its transformations."""
+    device = _device(spec)
+    found = []
+    if spec.options.get("precision", "f32") != "f32":
+        found.append(_knob("float32 precision", "precision hint", {"INFERENCE_PRECISION_HINT": "f32"}, device))
+    found.append(_knob("accuracy as its execution hint", "execution hint", {"EXECUTION_MODE_HINT": "ACCURACY"}, device))
+    if device == "CPU":
+        found.append(_knob("code generation for fused operators off", "snippets", {"SNIPPETS_MODE": "DISABLE"}, device))
+        found.append(_knob("denormal numbers kept", "denormals", {"CPU_DENORMALS_OPTIMIZATION": False}, device))
+    return (*found, *thread_knobs(spec))
+
+
 _TORCH_TYPES: Final = {theirs: DTYPES[ours] for ours, theirs in ELEMENT_TYPES.items() if ours in DTYPES}
 
 
@@ -59,6 +89,8 @@ class OpenVino(Platform):
     options: ClassVar = {
         "precision": "the precision of inference: f32 (the default), bf16 or f16",
         "threads": "threads of one inference (1)",
+        "kernels": "reference: OpenVINO's own reference kernels on the converted model, without a device",
+        "properties": "more properties of the compiled model, by name",
         LOWERING: LOWERING_MEANS,
     }
     in_crowds: ClassVar = {LOWERING: REMEMBERED}
@@ -113,7 +145,7 @@ class OpenVino(Platform):
             openvino = import_quietly()
             model = openvino.convert_model(exported.exported)
         with clock(Stage.COMPILE):
-            compiled = openvino.Core().compile_model(model, self.device, properties_of(self.spec))
+            compiled = self.compiled(openvino.Core(), model)
             indices = by_placeholder(exported, [sorted(port.names) for port in compiled.inputs])
 
         def infer(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -127,13 +159,27 @@ class OpenVino(Platform):
             core = openvino.Core()
             model = core.read_model(case.file)
         with clock(Stage.COMPILE):
-            compiled = core.compile_model(model, self.device, properties_of(self.spec))
+            compiled = self.compiled(core, model)
 
         def infer(given: dict[str, torch.Tensor]) -> list[torch.Tensor]:
             names = [next(name for name in port.names if name in given) for port in compiled.inputs]
             return _run(compiled, [given[name] for name in names])
 
         return FileRun(case, [port.get_any_name() for port in model.outputs], infer)
+
+    def compiled(self, core: Any, model: Any) -> Any:
+        """A converted model for its device, or for no device at all."""
+        if self.spec.options.get("kernels") == REFERENCE:
+            return _Evaluated(model)
+        return core.compile_model(model, self.device, properties_of(self.spec))
+
+    @classmethod
+    def ladder(cls, spec: PlatformSpec) -> Ladder:
+        """The conversion alone, then the plugin of the device: its transformations and its kernels."""
+        says = (
+            f"OpenVINO's {_device(spec)} plugin brings it in: its reference kernels agree on the same converted model"
+        )
+        return Ladder((_KERNELS, Rung("plugin", layer="plugin", says=says)), knobs_for(spec))
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
@@ -189,7 +235,8 @@ def properties_of(spec: PlatformSpec) -> dict[str, object]:
     found: dict[str, object] = {"INFERENCE_PRECISION_HINT": spec.options.get("precision", "f32")}
     if _device(spec) == "CPU":
         found["INFERENCE_NUM_THREADS"] = spec.options.get("threads", 1)
-    return found
+    more = spec.options.get("properties")
+    return found | (dict(more) if isinstance(more, Mapping) else {})
 
 
 _FILE_SCRIPT: Final = """
@@ -223,6 +270,33 @@ def import_quietly() -> ModuleType:
     import openvino
 
     return openvino  # type: ignore[no-any-return]
+
+
+class _Evaluated:
+    """A converted model run by OpenVINO's reference kernels; looks like a compiled one, as far as `_run` looks."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.inputs, self.outputs = model.inputs, model.outputs
+        self._given: dict[int, Any] = {}
+        self._made: list[Any] = []
+
+    def create_infer_request(self) -> _Evaluated:
+        return self
+
+    def set_input_tensor(self, position: int, tensor: Any) -> None:
+        self._given[position] = tensor
+
+    def infer(self) -> None:
+        openvino = import_quietly()
+        self._made = [openvino.Tensor(port.element_type, openvino.Shape([0])) for port in self.outputs]
+        try:
+            self._model.evaluate(self._made, [self._given[index] for index in sorted(self._given)])
+        except RuntimeError as error:  # an operator has no reference kernel
+            raise StageFailure(Status.UNSUPPORTED, str(error)) from None
+
+    def get_output_tensor(self, index: int) -> Any:
+        return self._made[index]
 
 
 def _run(compiled: Any, tensors: list[torch.Tensor]) -> list[torch.Tensor]:

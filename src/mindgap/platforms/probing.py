@@ -70,7 +70,7 @@ def _whole(spec: PlatformSpec, answer: Probe) -> Probe:
         return Probe(False, reason=answer.reason)
     if not broken:
         return answer
-    reason = f"its environment is damaged: {broken}; repair it with: mindgap platforms update {spec.environment}"
+    reason = f"its environment is damaged: {broken}"
     return Probe(False, answer.version, answer.device, reason=reason)
 
 

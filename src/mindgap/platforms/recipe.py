@@ -27,7 +27,8 @@ class DebianFile:
     """A package of Debian's archive that is unpacked into the environment, without root and without its scripts."""
 
     name: str
-    url: str
+    path: str
+    """In whichever archive this system's apt is set up for, so that the user's own mirror counts."""
     sha256: str
 
 
@@ -66,6 +67,11 @@ class Recipe:
     @property
     def command(self) -> str:
         return f"mindgap platforms install {self.name}"
+
+    @property
+    def renewal(self) -> str:
+        """For one that is there and does not work: what is whole is not installed twice unless it is asked for."""
+        return f"mindgap platforms update {self.name}"
 
     @property
     def folder(self) -> str:

@@ -99,7 +99,7 @@ def _in_environment(spec: PlatformSpec, recipe: Recipe, has_own_summary: bool) -
         python=str(found.python) if found is not None and there else None,
         env={**env, **spec.env},
         summary=spec.summary if has_own_summary else recipe.really,
-        install=recipe.command,
+        install=recipe.renewal if there else recipe.command,
         environment=recipe.name,
         size_mb=recipe.size_mb,
         hardware="",

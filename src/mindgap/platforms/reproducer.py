@@ -21,6 +21,9 @@ class ReproducerText:
     short: tuple[str, ...] = ()
     """The same in a few lines for an issue: from `model` and the tuple `inputs` to a list of tensors, `actual`; empty
     where that takes more than a few."""
+    recorder: str = ""
+    """Where these lines depend on the program: source that knows `model` and `inputs`, and prints `SHORT` and a list of
+    the lines."""
     packages: tuple[str, ...] = ()
     """Distributions whose versions the script should name, besides torch."""
 

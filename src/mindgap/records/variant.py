@@ -8,10 +8,11 @@ from typing import Final
 
 ROLES: Final = ("index int32", "mask uint8", "weight float32")
 """Kinds of invocations in which the argument of that role has another dtype than usual."""
-KINDS: Final = ("ordinary", *ROLES, "special", "corpus", "edge", "special", "invalid", "samples")
-"""Where the arguments of an invocation come from: numbers between bounds, the same with another dtype in one role,
-exceptional values (two draws), a call of a real model, lengths and layouts that vector code treats specially, arguments
-that eager refuses, torch's own samples (OpInfo)."""
+SPECIAL: Final = "special"
+KINDS: Final = ("ordinary", *(SPECIAL,) * 4, "edge", *ROLES, "corpus", "invalid", "samples")
+"""Where the arguments of an invocation come from: numbers between bounds, exceptional values in the same call (four
+rounds of it, each another class of values), lengths and layouts that vector code treats specially, an ordinary call
+with another dtype in one role, a call of a real model, arguments that eager refuses, torch's own samples (OpInfo)."""
 
 
 class Intent(Enum):
@@ -53,20 +54,50 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What one number of a sweep asks for."""
+
+    op: str
+    dtype: str
+    kind: str
+    turn: int = 0
+    """Which round of the same call it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """Which invocations: every kind of every operator in every dtype, numbered."""
 
     operators: tuple[str, ...]
     dtypes: tuple[str, ...]
     kinds: tuple[str, ...] = KINDS
-    """A kind that stands here twice is drawn twice."""
+    """`special` stands behind the kind whose calls it repeats on other values, once for each round."""
 
     @property
     def count(self) -> int:
         return len(self.operators) * len(self.dtypes) * len(self.kinds)
 
-    def asked(self, number: int) -> tuple[str, str, str]:
-        """Operator, dtype and kind: all operators come once before any comes again."""
-        rest, place = divmod(number, len(self.operators))
-        kind, dtype = divmod(rest, len(self.dtypes))
-        return self.operators[place], self.dtypes[dtype], self.kinds[kind]
+    def asked(self, number: int) -> Asked:
+        """All operators come once, in all rounds of a call, before any comes again."""
+        for kind, rounds in self._calls():
+            count = len(self.operators) * len(self.dtypes) * rounds
+            if number < count:
+                rest, turn = divmod(number, rounds)
+                dtype, place = divmod(rest, len(self.operators))
+                return Asked(self.operators[place], self.dtypes[dtype], SPECIAL if turn else kind, turn)
+            number -= count
+        raise IndexError("there is no such invocation")
+
+    def first_of(self, number: int) -> int:
+        """The number of the same call in its first round."""
+        return number - self.asked(number).turn
+
+    def _calls(self) -> list[tuple[str, int]]:
+        """Kinds whose calls are made anew, each with its rounds."""
+        found: list[tuple[str, int]] = []
+        for kind in self.kinds:
+            if kind == SPECIAL:
+                found[-1] = (found[-1][0], found[-1][1] + 1)
+            else:
+                found.append((kind, 1))
+        return found

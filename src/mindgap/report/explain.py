@@ -72,7 +72,7 @@ def short(op: str) -> str:
 def explanation_headline(found: Explanation) -> str:
     """Who is wrong at which operator, and how."""
     chosen = found.operators if found.is_together else found.operators[:1]
-    names = named(step.op.rsplit(".", 1)[0] for step in chosen)
+    names = named(".".join(step.op.split(".")[:2]) for step in chosen)  # without the overload
     dtype = chosen[0].dtype if chosen else ""
     verdict = found.proof.verdict
     if verdict.conclusion is Conclusion.FAILED:

@@ -116,12 +116,22 @@ def _observed(answer: Answer, most: int) -> Iterator[Section]:
     rows = [
         [share.platform, share.dtype, str(share.exercised), f"{share.running} ({share.fewer_percent:.1f}% fewer)",
          f"{share.supported} ({share.supported_percent:.1f}%)",
+         f"{share.supported + share.only_exceptional}",
          f"{share.weighted_percent:.1f}%" if share.needed else "",
          ", ".join(f"{count} {grade}" for grade, count in sorted(share.grades.items(), key=lambda i: -i[1]))]
         for share in answer.shares
         if share.exercised
     ]  # fmt: skip
-    columns = ["platform", "dtype", "operators", "run", "fully supported", "weighted by models", "operators by grade"]
+    columns = [
+        "platform",
+        "dtype",
+        "operators",
+        "run",
+        "fully supported",
+        "but for exceptional values",
+        "weighted by models",
+        "operators by grade",
+    ]
     title = f"observed here: {found.programs:,} invocations, started {found.started}; of the operators that eager runs"
     yield title, columns, rows
     rows = [row for platform in found.platforms for row in _blocking_rows(answer, found, platform, most)]

@@ -25,17 +25,18 @@ MOST_ROWS: Final = 40
 def planned_rows(
     plan: StudyPlan, turns: Sequence[Turn], hours: float, due: Mapping[str, int | None]
 ) -> list[list[str]]:
-    """What each platform will have run when the time is over, at the pace that it had so far.
+    """What each platform will have run when the time is over, at the pace that it had so far, in each phase of `due`.
 
     Models have a third of the time at most; what is left is shared evenly, as nobody knows yet where something is
     found.
     """
     rows = []
-    others = sum(phase != MODELS for phase in PHASES)
-    for phase in PHASES:
+    others = sum(phase != MODELS for phase in due)
+    models_share = MODELS_SHARE * (MODELS in due) if others else 1.0
+    for phase in due:
         mine = [turn for turn in turns if turn.phase == phase]
         spent = sum(turn.seconds for turn in mine)
-        share = MODELS_SHARE if phase == MODELS else (1 - MODELS_SHARE) / others
+        share = models_share if phase == MODELS else (1 - models_share) / others
         for platform in plan.platforms:
             if platform == BASELINE:
                 continue

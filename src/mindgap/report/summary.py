@@ -74,7 +74,7 @@ def why_not(spec: PlatformSpec, probe: Probe) -> str:
     if kind == NEEDS_HARDWARE:
         return f"{spec.hardware}: {probe.reason}; get it with: {spec.install}"
     if kind == DAMAGED:
-        return probe.reason
+        return f"{probe.reason}; repair it with: {spec.install}"
     return probe.reason + (f"; get it with: {spec.install}" if spec.install else "")
 
 

@@ -28,6 +28,7 @@ from mindgap.corpus.casing import BuildCase, build_case, case_of
 from mindgap.corpus.casting import in_precision
 from mindgap.corpus.inputs import check_fit, read_inputs
 from mindgap.corpus.loaded import Loaded
+from mindgap.corpus.onnx.program import ReadOnnx, read_onnx
 from mindgap.corpus.registry import find
 from mindgap.corpus.spelling import refuse_precision, refuse_unknown
 from mindgap.errors import ModelError, PlatformUnavailable, UsageError
@@ -342,18 +343,19 @@ class Session:
         to a folder. With `compare`, also what the model has that this original of it has not."""
         start = time.perf_counter()
         specs = [spec for name in on if (spec := resolve(name, self.config)).name != "eager"]
-        parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust)
+        parcel, left_out = self._with_program(self.build(model, inputs, dtype=dtype, seed=seed, trust=trust))
         if not parcel.program:
             raise ModelError("a model that cannot be exported cannot be audited", cause=parcel.export_failure)
         in_parallel(self.jobs, self._require, specs)
         difference = None
         if compare is not None:
-            original = self.build(compare, inputs, dtype=dtype, seed=seed, trust=trust)
+            original, _ = self._with_program(self.build(compare, inputs, dtype=dtype, seed=seed, trust=trust))
             if not original.program:
                 raise ModelError("a model that cannot be exported cannot be compared", cause=original.export_failure)
             self._tell("audit", "compare with the original")
             difference = compare_parcels(self.pool, parcel, original, budget_s)
         found = audit_parcel(self.pool, parcel, Path(folder), budget_s, specs, partial(self._tell, "audit"))
+        found = replace(found, not_looked_at=(*left_out, *found.not_looked_at))
         self._tell("audit", DONE)
         return AuditResult(
             model=parcel.name,
@@ -365,6 +367,14 @@ class Session:
             versions=versions(specs),
             seconds=time.perf_counter() - start,
         )
+
+    def _with_program(self, parcel: Parcel) -> tuple[Parcel, tuple[str, ...]]:
+        """A case with a program, made from its file where it is one, and what of the file is not in it."""
+        if not parcel.model_file:
+            return parcel, ()
+        request = ReadOnnx(parcel, str(self.pool.scratch.new_file("case", HOST.worker_name)))
+        read = self.pool.demand(HOST, read_onnx, request, f"reading {parcel.name}")
+        return read.case, read.left_out
 
     def explain_finding(
         self,

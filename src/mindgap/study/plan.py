@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -64,6 +65,16 @@ class StudyPlan:
     def called(self) -> str:
         """The corpus, in words."""
         return ", ".join(self.corpus) if self.corpus is not None else Path(self.store or "").name
+
+
+def chosen_phases(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The phases of these names, in their order; all where none are given."""
+    if names is None:
+        return PHASES
+    for name in names:
+        if name not in PHASES:
+            raise UsageError(f"a study has no phase {name!r}", hint=f"its phases are {', '.join(PHASES)}")
+    return tuple(phase for phase in PHASES if phase in names)
 
 
 def open_plan(directory: Path, given: StudyPlan | None) -> StudyPlan:

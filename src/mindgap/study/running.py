@@ -38,6 +38,8 @@ class Study:
     jobs: int | None = None
     watch: Watch = lambda phase, snapshot: None
     import_paths: Sequence[str] = ()
+    phases: Sequence[str] = PHASES
+    """Those that this run may work on; the plan has all."""
     turns: list[Turn] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -46,7 +48,7 @@ class Study:
     def look(self) -> str:
         """A short turn for every phase that has had none, so that there is a pace to plan with; why it ended."""
         known = {turn.phase for turn in self.turns}
-        for phase in PHASES:
+        for phase in self.phases:
             if phase not in known and self._turn(phase, LOOK_S) == "interrupted":
                 return "interrupted"
         return "done"
@@ -57,7 +59,8 @@ class Study:
         until = time.monotonic() + (1 - EXPLAINING) * budget_s
         while (left := self.left) and (left_s := until - time.monotonic()) > 0:
             phase = next_phase(self.turns, left, budget_s)
-            if self._turn(phase, min(turn_s(budget_s), left_s)) == "interrupted":
+            alone = len(left) == 1  # then there is nothing to weigh, and every new turn starts its workers again
+            if self._turn(phase, left_s if alone else min(turn_s(budget_s), left_s)) == "interrupted":
                 return "interrupted"
         if self._explain(EXPLAINING * budget_s) == "interrupted":
             return "interrupted"
@@ -67,7 +70,7 @@ class Study:
     def left(self) -> list[str]:
         """Phases that have something left to run."""
         ended = {turn.phase for turn in self.turns if turn.ended}
-        return [phase for phase in PHASES if phase not in ended]
+        return [phase for phase in self.phases if phase not in ended]
 
     def _turn(self, phase: str, seconds: float) -> str:
         started = time.monotonic()
@@ -103,7 +106,7 @@ class Study:
     def _explain(self, seconds: float) -> str:
         """Relations and explanations, campaign by campaign, where something is left of either."""
         until = time.monotonic() + seconds
-        phases = [phase for phase in PHASES if phase != OPERATORS and (self.directory / phase).exists()]
+        phases = [phase for phase in self.phases if phase != OPERATORS and (self.directory / phase).exists()]
         for place, phase in enumerate(phases):
             share_s = (until - time.monotonic()) / (len(phases) - place)
             if share_s <= 0 or not (phase in self.left or _unexplained(read(self.directory / phase))):

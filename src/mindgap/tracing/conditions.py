@@ -4,12 +4,15 @@ is put in words."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
 
+from mindgap.platforms.base import threads_of
+from mindgap.platforms.registry import adapter_class
 from mindgap.program.case import Case
 from mindgap.program.crowd import crowd_of
 from mindgap.program.graph import Node
@@ -20,11 +23,14 @@ from mindgap.tracing.metas import with_metas
 
 SIZES: Final = (1, 2, 3, 4, 7, 8, 9, 12, 15, 16, 17, 31, 32, 33, 64)
 """Around the widths of vectors: 4 to 16 numbers of float32."""
+EQUAL, UNEQUAL = "equal", "unequal"
+_LAST: Final = torch.channels_last
 MOST_SIZES: Final = 3
 """Independent sizes that are varied."""
 LARGEST: Final = 1 << 16
 """Elements of a varied input."""
-DTYPE, VALUES = "the dtype", "values"
+THREAD_COUNTS: Final = (1, 2, 4)
+DTYPE, LAYOUT, VALUES, THREADS = "the dtype", "the layout", "values", "threads"
 PRECISIONS: Final = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -51,20 +57,24 @@ class Condition:
 def find_conditions(examiner: Examiner, witness: Case, symptom: Symptom) -> tuple[str, ...]:
     """When the difference shows, in words; what makes none is left out.
 
-    All variations run side by side in one program: one trial. Where that does not run, or no time is left, nothing is
-    said.
+    All variations run side by side in one program; where that does not run, in halves. What there is no time for is
+    not said.
     """
     if not (symptom.candidate_runs and symptom.eager_runs):
         return ()
     groups: list[tuple[str, Any, list[tuple[Any, Case]]]] = [
         *((f"the size {size}", size, list(_resized(witness, size))) for size in _sizes(witness)),
+        *_of_two_sizes(witness),
         (DTYPE, _precision(witness), list(_in_precisions(witness))),
+        (LAYOUT, "as it is", list(_in_layouts(witness))),
         (VALUES, "as they are", list(_with_values(witness))),
     ]
     cases = [case for _, _, varied in groups for _, case in varied]
     answers: dict[int, bool] = {}
+    by_threads: list[Trial] = []
     with contextlib.suppress(OutOfTime):
-        answers = _asked(examiner, cases)
+        _ask(examiner, cases, range(len(cases)), answers)
+        by_threads = _with_threads(examiner, witness)
     found: list[Condition | None] = []
     number = 0
     for name, own, varied in groups:
@@ -73,24 +83,38 @@ def find_conditions(examiner: Examiner, witness: Case, symptom: Symptom) -> tupl
             if number in answers:
                 trials.append(Trial(value, answers[number]))
             number += 1
-        found.append((separating_choice if name in (DTYPE, VALUES) else separating_size)(name, trials))
+        found.append((separating_size if isinstance(own, int) else separating_choice)(name, trials))
+    found.append(separating_choice(THREADS, by_threads))
     return tuple(str(condition) for condition in found if condition is not None)
 
 
-def _asked(examiner: Examiner, cases: Sequence[Case]) -> dict[int, bool]:
-    """Which cases show a difference; empty where they do not run together."""
-    if not cases:
-        return {}
-    crowd = crowd_of(cases, "conditions")
+def _ask(examiner: Examiner, cases: Sequence[Case], numbers: Sequence[int], answers: dict[int, bool]) -> None:
+    """Which cases show a difference; those that do not even run alone have no answer."""
+    if not numbers:
+        return
+    crowd = crowd_of([cases[number] for number in numbers], "conditions")
     seen = examiner.examine(crowd.case)
-    if not seen.both_ran:
-        return {}
-    return {
-        number: any(
-            seen.comparisons[name].conclusion is Conclusion.DIVERGES for name in names if name in seen.comparisons
-        )
-        for number, names in enumerate(crowd.names)
-    }
+    if seen.both_ran:
+        for number, names in zip(numbers, crowd.names):
+            told = [seen.comparisons[name] for name in names if name in seen.comparisons]
+            answers[number] = any(item.conclusion is Conclusion.DIVERGES for item in told)
+    elif len(numbers) > 1:
+        _ask(examiner, cases, numbers[: len(numbers) // 2], answers)
+        _ask(examiner, cases, numbers[len(numbers) // 2 :], answers)
+
+
+def _with_threads(examiner: Examiner, witness: Case) -> list[Trial]:
+    """The witness with other numbers of threads, where the platform lets one choose."""
+    adapter = adapter_class(examiner.platform)
+    if adapter is None or "threads" not in adapter.options:
+        return []
+    own = threads_of(examiner.platform)
+    trials = [Trial(own, True)]
+    for number in (count for count in THREAD_COUNTS if count != own):
+        seen = examiner.examine(witness, options={"threads": number})
+        if seen.both_ran:
+            trials.append(Trial(number, seen.symptom is not None))
+    return trials
 
 
 def separating_size(name: str, trials: Sequence[Trial]) -> Condition | None:
@@ -117,7 +141,7 @@ def separating_choice(name: str, trials: Sequence[Trial]) -> Condition | None:
     """The choices with which it is wrong, where it is right with others."""
     wrong = [str(trial.value) for trial in trials if trial.wrong]
     right = [str(trial.value) for trial in trials if not trial.wrong]
-    if not right:
+    if not right or set(wrong) & set(right):
         return None
     words = f"{name}: {', '.join(dict.fromkeys(wrong))}; not {', '.join(dict.fromkeys(right))}"
     return Condition(words, len(trials), len(trials))
@@ -143,9 +167,9 @@ def _sizes(witness: Case) -> list[int]:
     return sorted(dict.fromkeys(found), reverse=True)[:MOST_SIZES]
 
 
-def _resized(witness: Case, size: int) -> Iterator[tuple[int, Case]]:
+def _resized(witness: Case, size: int, others: Sequence[int] = ()) -> Iterator[tuple[int, Case]]:
     """The witness with another size; its values are repeated or left out."""
-    for other in sorted({*SIZES, size - 1, size + 1, 2 * size} - {size, 0}):
+    for other in others or sorted({*SIZES, size - 1, size + 1, 2 * size} - {size, 0}):
         tensors = [_stretched(tensor, size, other) for tensor in witness.tensors]
         if max(tensor.numel() for tensor in tensors) > LARGEST:
             continue
@@ -176,6 +200,53 @@ def _with_size(node: Node, size: int, other: int) -> Node:
     return replace(node, args=tuple(map(change, node.args)))
 
 
+def _of_two_sizes(witness: Case) -> Iterator[tuple[str, Any, list[tuple[Any, Case]]]]:
+    """Sizes that are equal made unequal, one of them larger or smaller; and two unequal ones made equal."""
+    sizes = _sizes(witness)
+    for size in sizes:
+        places = [
+            (n, d) for n, tensor in enumerate(witness.tensors) for d, own in enumerate(tensor.shape) if own == size
+        ]
+        if len(places) > 1:
+            made = [(UNEQUAL, case) for other in (size + 1, size - 1) if (case := _alone(witness, places[0], other))]
+            yield f"two sizes of {size}", EQUAL, made
+    for first, second in itertools.combinations(sizes, 2):
+        equal = [(EQUAL, case) for other, case in _resized(witness, first, (second,)) if other == second]
+        yield f"the sizes {first} and {second}", UNEQUAL, equal
+
+
+def _alone(witness: Case, place: tuple[int, int], other: int) -> Case | None:
+    """The witness with one dimension of one input changed."""
+    number, dimension = place
+    tensors = list(witness.tensors)
+    size = tensors[number].shape[dimension]
+    if other < 1 or tensors[number].numel() // size * other > LARGEST:
+        return None
+    tensors[number] = tensors[number].index_select(dimension, torch.arange(other) % size)
+    return with_metas(witness.with_tensors(tensors))
+
+
+def _in_layouts(witness: Case) -> Iterator[tuple[str, Case]]:
+    """The same values elsewhere in memory."""
+    kinds: tuple[tuple[str, Callable[[torch.Tensor], torch.Tensor]], ...] = (
+        ("contiguous", lambda tensor: tensor.contiguous()),
+        ("transposed", lambda tensor: tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor),
+        ("with gaps", _with_gaps),
+        ("channels last", lambda tensor: tensor.contiguous(memory_format=_LAST) if tensor.dim() == 4 else tensor),
+    )
+    for name, change in kinds:
+        tensors = [change(tensor) for tensor in witness.tensors]
+        if any(new.stride() != old.stride() for new, old in zip(tensors, witness.tensors)):
+            changed = with_metas(witness.with_tensors(tensors))
+            if changed is not None:
+                yield name, changed
+
+
+def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
+    """Every second number of the memory, as a slice with a step has it."""
+    return tensor.repeat_interleave(2, -1)[..., ::2] if tensor.dim() else tensor
+
+
 def _precision(witness: Case) -> str:
     floating = [tensor.dtype for tensor in witness.tensors if tensor.is_floating_point()]
     return str(floating[0]).removeprefix("torch.") if floating else "as it is"
@@ -204,11 +275,15 @@ def _with_values(witness: Case) -> Iterator[tuple[str, Case]]:
         ("a thousand times smaller", lambda tensor: tensor / 1000),
     )
     for name, change in kinds:
-        tensors = [change(tensor) if _is_signed(tensor) else tensor for tensor in witness.tensors]
+        of_signs = name in ("all positive", "all negative")
+        tensors = [change(t) if _can_change(t, of_signs) else t for t in witness.tensors]
         tensors = [new.to(old.dtype) for old, new in zip(witness.tensors, tensors)]
         if not all(torch.equal(old, new) for old, new in zip(witness.tensors, tensors)):
             yield name, witness.with_tensors([tensor.contiguous() for tensor in tensors])
 
 
-def _is_signed(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.element_size() > 1
+def _can_change(tensor: torch.Tensor, of_signs: bool) -> bool:
+    """Whole numbers may be indices, which no scale fits; float8 has no room for what is done here."""
+    if tensor.is_floating_point():
+        return tensor.element_size() > 1
+    return of_signs and tensor.dtype.is_signed and not tensor.dtype.is_complex

@@ -119,7 +119,7 @@ class Examiner:
             candidate = self._next(eager, platform or self.platform, parcel, runs, options)
             found = self._conclude(parcel, eager, candidate, noise_runs)
             surveyed = (noise_runs + 2) if found.is_surveyed else 0
-            self.executed += (2 * runs + surveyed) * len(case.graph.nodes)
+            self.executed += (2 * runs + surveyed) * (len(case.program.nodes) if case.program else case.nodes)
             return found
         finally:
             path.unlink(missing_ok=True)
@@ -197,7 +197,7 @@ class Examiner:
             raise OutOfTime("the time is over")
 
     def _conclude(self, parcel: Parcel, eager: Outcome, candidate: Outcome, noise_runs: int = ALL_RUNS) -> Examination:
-        eager = replace(eager, is_local_eager=self.baseline.name == "eager")
+        eager = replace(eager, is_local_eager=self.baseline.name == "eager" or bool(parcel.model_file))
         question = Question(parcel, (Comparing(eager, (candidate,)),), (Step(noise_runs),), refusal_agrees=True)
         try:
             with self._in_time(self.judge):

@@ -52,14 +52,17 @@ def _conclude(ladder: Ladder, trials: _Trials) -> Layer:
     asked = ladder.knobs if unsure or reached is None or reached.is_whole else trials.known(ladder.knobs)
     helping = [knob for knob in asked if trials.answer(knob.name, knob.options) is Answer.AGREES]
 
-    smallest = _smallest(ladder.passes, trials) if ladder.passes is not None and _may_be_a_pass(reached) else ()
-    cures = tuple(filter(None, (_named_passes(ladder.passes, smallest), *(knob.cure for knob in helping))))
-    switched = (f"the {ladder.passes.what} {_listed(smallest)} are off",) if ladder.passes and smallest else ()
+    passes = ladder.passes
+    smallest = _smallest(passes, trials) if passes is not None and _may_be_a_pass(passes, reached) else ()
+    cures = tuple(filter(None, (_named_passes(passes, smallest), *(knob.cure for knob in helping))))
+    switched = (f"the {passes.what} {_listed(smallest)} are off",) if passes and smallest else ()
 
     def climbed(layer: str, sentence: str, cause: str = "") -> Layer:
         restoring = (*switched, *(knob.restores for knob in helping))
         return Layer(layer, sentence, cause, trials.seen(), restoring, cures)
 
+    if passes is not None and smallest and passes.within:
+        return climbed(passes.layer, f"it comes from {passes.what}: with {_listed(smallest)} off it agrees")
     exact = next((knob for knob in helping if reached is None or knob.layer != reached.layer), None)
     if exact is not None:
         return climbed(exact.layer, f"it comes from {exact.layer}: with {exact.name} it agrees", exact.cause)
@@ -72,9 +75,9 @@ def _conclude(ladder: Ladder, trials: _Trials) -> Layer:
     return climbed("", f"it differs with {what} as well" if what else "no part of the runtime alone shows it")
 
 
-def _may_be_a_pass(reached: Rung | None) -> bool:
-    """Whether the optimiser brings it in: below it, nothing that is switched off there can help."""
-    return reached is not None and reached.layer == "optimiser"
+def _may_be_a_pass(passes: Passes, reached: Rung | None) -> bool:
+    """Whether the layer of the passes brings it in: below it, nothing that is switched off there can help."""
+    return reached is not None and reached.layer == (passes.within or passes.layer)
 
 
 def _named_passes(passes: Passes | None, names: Sequence[str]) -> str:

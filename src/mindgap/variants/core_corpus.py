@@ -39,9 +39,8 @@ class Size:
         return f"more than {getattr(limit, wrong[0]):,} {wrong[0]}" if wrong else ""
 
 
-WISHED: Final = Size(nodes=600, parameters=5_000_000, elements=20_000_000)
 AT_MOST: Final = Size(nodes=1_200, parameters=MOST_PARAMETERS, elements=60_000_000)
-"""For a program that alone has an operator."""
+"""What a campaign can afford. The cover weighs what is new against cost, so few programs come near it."""
 MANIFEST: Final = "SOURCES.tsv"
 """Beside the programs: which model each is, of which version, under which licence."""
 
@@ -129,7 +128,7 @@ def choose_core(store: Store, programs: int, progress: Callable[[int, int], None
         progress(number, len(built))
         path = store.program_path(entry.fingerprint)
         program = codec.decode(read_file(path, FILE_BYTES), where=str(path))
-        candidate = replace(candidate_of(entry.spec, program), is_reserve=is_reserve(entry, program))
+        candidate = replace(candidate_of(entry.spec, program), is_reserve=not entry.alive)
         considered.append(Considered(entry, candidate, why_not(entry, program)))
     chosen = cover((item.candidate for item in considered if not item.left_out), programs)
     if not chosen:
@@ -173,11 +172,6 @@ def why_not(entry: Entry, program: Program) -> str:
     if any(constant.made is None for constant in program.constants):
         return "weights that no seed gives"
     return size_of(entry, program).beyond(AT_MOST)
-
-
-def is_reserve(entry: Entry, program: Program) -> bool:
-    """Whether a program is shipped only for an operator that no other has: it is large, or a part of it is dead."""
-    return not entry.alive or bool(size_of(entry, program).beyond(WISHED))
 
 
 def licence_of(spec: str) -> str | None:

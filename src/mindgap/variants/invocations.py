@@ -32,16 +32,17 @@ from mindgap.program.inputs import copy_of
 from mindgap.program.interpret import Executable
 from mindgap.program.made import Recipe, Whole, held, recreate
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta
-from mindgap.records.variant import ROLES, Intent, Provenance, Sweep
+from mindgap.records.variant import ROLES, Asked, Intent, Provenance, Sweep
 from mindgap.variants.base import Base, prepare
 from mindgap.variants.draft import Draft
 from mindgap.variants.fill import emit
 from mindgap.variants.fragments import Places, every_result, places
 from mindgap.variants.order import END
 from mindgap.variants.roles import arguments_in, main_dtype, takes_role
+from mindgap.variants.rounds import in_round
 from mindgap.variants.rules import Refused, RuleTable, one_thread
 from mindgap.variants.samples import sample_calls
-from mindgap.variants.special import ORDINARY, classes_of, recipe_of
+from mindgap.variants.special import ORDINARY, recipe_of
 from mindgap.variants.synthesis import SHARED_RULES, Variant
 from mindgap.variants.values import contiguous_stride
 
@@ -61,6 +62,8 @@ class Invoking:
         self._seed = seed
         self._rules = rules
         self._places: dict[str, Places] = {}
+        self._last: tuple[Asked, Variant | None] | None = None
+        """The call whose rounds are being made."""
         self._calls: dict[str, list[tuple[Base, Node]]] = {}
         for base in sorted(bases, key=lambda base: base.fingerprint):
             for node in base.program.nodes:
@@ -68,18 +71,37 @@ class Invoking:
 
     def make(self, number: int) -> Variant | None:
         """The invocation with this number; None where the operator has none of that kind in that dtype."""
-        op, dtype, kind = self._sweep.asked(number)
-        rng = Random(f"{self._seed} invocation {op} {dtype} {kind} {number}")
+        asked = self._sweep.asked(number)
         with warnings.catch_warnings(), torch.no_grad(), one_thread():
             warnings.simplefilter("ignore")
             try:
-                return self._made(op, dtype, kind, rng, number)
+                return self._round(asked, number) if asked.turn else self._call(asked, number)
             except (Refused, MindgapError):
                 return None
 
-    def _made(self, op: str, dtype: str, kind: str, rng: Random, number: int) -> Variant:
-        name, base = op, None
-        values, refusal = ORDINARY, ""
+    def _round(self, asked: Asked, number: int) -> Variant:
+        """A call on other values: whoever has lowered the call runs it again for next to nothing."""
+        first = self._sweep.first_of(number)
+        call = self._sweep.asked(first)
+        if self._last is None or self._last[0] != call:
+            self._last = call, self.make(first)
+        found = self._last[1]
+        if found is None:
+            raise Refused("the call cannot be made")
+        made = in_round(found, asked.turn)
+        told = (f"call {asked.op} on {asked.dtype} ({asked.kind}: {made.provenance.values})",)
+        name = f"{asked.op}/{asked.dtype}/{asked.kind}-{number}"
+        provenance = replace(
+            made.provenance, seed=number, steps=told, mutations=(f"invoke-{asked.kind}",),
+            focus=(asked.op, asked.dtype, asked.kind),
+        )  # fmt: skip
+        return Variant(replace(made.program, name=name), provenance)
+
+    def _call(self, asked: Asked, number: int) -> Variant:
+        op, dtype, kind = asked.op, asked.dtype, asked.kind
+        rng = Random(f"{self._seed} invocation {op} {dtype} {kind} {number}")
+        base = None
+        refusal = ""
         if kind == "corpus":
             program, base = self._of_corpus(op, dtype, rng)
         elif kind == "samples":
@@ -87,12 +109,11 @@ class Invoking:
         elif kind in ROLES:
             program = _in_role(op, dtype, kind, rng, self._rules)
         else:
-            values = rng.choice(classes_of(dtype)[1:] or (ORDINARY,)) if kind == "special" else ORDINARY
-            program, refusal = _applied(op, dtype, kind, values, rng, self._rules)
+            program, refusal = _applied(op, dtype, kind, rng, self._rules)
         if main_dtype(program) != dtype:
             raise Refused("the operator takes another dtype")
         program = replace(program, nodes=(_without_chance(program.nodes[0]),))
-        program = replace(every_result(program), name=f"{name}/{dtype}/{kind}-{number}")
+        program = replace(every_result(program), name=f"{op}/{dtype}/{kind}-{number}")
         told = f"call {op} on {dtype} ({kind})" + (f"; eager refuses it: {refusal}" if refusal else "")
         provenance = Provenance(
             base.fingerprint if base else "",
@@ -101,7 +122,7 @@ class Invoking:
             Intent.INVALID if refusal else Intent.VALID,
             (told,),
             (f"invoke-{kind}",),
-            values,
+            ORDINARY,
             focus=(op, dtype, kind),
             is_fragment=True,
         )
@@ -132,14 +153,14 @@ class Invoking:
         return self._places[base.fingerprint]
 
 
-def _applied(op: str, dtype: str, kind: str, values: str, rng: Random, rules: RuleTable) -> tuple[Program, str]:
+def _applied(op: str, dtype: str, kind: str, rng: Random, rules: RuleTable) -> tuple[Program, str]:
     """The operator on made tensors; why eager refuses it where that is what was asked for."""
     shapes = list(_EDGE_SHAPES if kind == "edge" else _PLAIN_SHAPES)
-    if kind in ("edge", "special"):
+    if kind == "edge":
         rng.shuffle(shapes)
     reason = "no shape fits"
     for shape in [s for s in shapes for _ in range(_TRIES)]:
-        draft = Draft(_tensors(shape, dtype, values, kind, rng), rules, rng)
+        draft = Draft(_tensors(shape, dtype, kind, rng), rules, rng)
         draft.allow_poison = True
         try:
             emit(draft, END, op, [Ref(number) for number in range(3)], keep_dtype=True)
@@ -179,7 +200,7 @@ def _in_role(op: str, dtype: str, kind: str, rng: Random, rules: RuleTable) -> P
     if not takes_role(op, role):
         raise Refused(f"it has no {role}")
     for _ in range(2 * _TRIES):  # optional arguments are not always given
-        program = _applied(op, dtype, "ordinary", ORDINARY, rng, rules)[0]
+        program = _applied(op, dtype, "ordinary", rng, rules)[0]
         metas = {item.id: item.meta for item in program.given()}
         changed = {ref for ref in arguments_in(program, role) if metas[ref].dtype != other}
         if changed:
@@ -193,14 +214,14 @@ def _in_role(op: str, dtype: str, kind: str, rng: Random, rules: RuleTable) -> P
     return _program_of(op, node.args, node.kwargs, tensors, {}, frozenset(c.id for c in program.constants))
 
 
-def _tensors(shape: tuple[int, ...], dtype: str, values: str, kind: str, rng: Random) -> Base:
+def _tensors(shape: tuple[int, ...], dtype: str, kind: str, rng: Random) -> Base:
     stride = contiguous_stride(shape)
     if kind == "edge" and len(shape) > 1 and rng.random() < 0.5:  # transposed
         turned = contiguous_stride((*shape[:-2], shape[-1], shape[-2]))
         stride = (*turned[:-2], turned[-1], turned[-2])
     low, high = rng.choice(((-1.0, 1.0), (-4.0, 4.0), (0.01, 1.0)))
     inputs = tuple(Input(number, f"x{number}", TensorMeta(shape, dtype, stride)) for number in range(3))
-    example = [recipe_of(dtype, values, rng, low, high) for _ in inputs]
+    example = [recipe_of(dtype, ORDINARY, rng, low, high) for _ in inputs]
     if kind == "ordinary" and dtype.startswith("int"):  # negative numbers, and none to divide by is zero
         example = [Whole(rng.randrange(1 << 16), "whole", *span) for span in ((-9, 10), (1, 10), (1, 10))]
     return prepare("invocation", Program("invocation", inputs, (), (), (), tuple(example)), {})

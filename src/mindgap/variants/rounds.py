@@ -54,7 +54,8 @@ def _class_of(turn: int, dtype: str, first: str, positions: bool, rng: Random) -
 
 def _is_position(item: Input, recipe: Recipe) -> bool:
     """Whether an input says where something lies: it was made as an index, or is what a real model counts with."""
-    if DTYPES[item.meta.dtype].is_floating_point or item.meta.dtype == "bool":
+    dtype = DTYPES[item.meta.dtype]
+    if dtype.is_floating_point or dtype.is_complex or dtype is torch.bool:
         return False
     return isinstance(recipe, Held) or (isinstance(recipe, Whole) and recipe.stream in POSITIONS)
 

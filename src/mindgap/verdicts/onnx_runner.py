@@ -41,6 +41,8 @@ ALIKE: Final = {
 rounds inside, which is safe and vague."""
 
 _REDUCTIONS: Final = {"ReduceSum": "aten.sum.dim_IntList", "ReduceMean": "aten.mean.dim"}
+_DATA_INPUTS: Final = {"Resize": 1, "Upsample": 1}
+"""How many inputs of an operator are data; the others describe its shape, where no noise belongs."""
 _NARROW: Final = (1, 10, 16)
 """float32, float16 and bfloat16 among the numbers of TensorProto.DataType."""
 _WIDE: Final = 11
@@ -89,10 +91,10 @@ class OnnxRunner(HookedRunner):
         results |= {item.name: to_array(tensor) for item, tensor in zip(self.inputs.tensors, tensors)}
         with np.errstate(all="ignore"):
             for key, node in enumerate(evaluator.rt_nodes_):
-                given = [as_tensors(results[name]) for name in node.input]
-                call = Call(
-                    _alike(node), _NodeFunction(node, results), given, _reduced(node, results), key, node.onnx_node.name
-                )
+                values = [as_tensors(results[name]) for name in node.input]
+                data = _DATA_INPUTS.get(node.onnx_node.op_type, len(values))
+                function = _NodeFunction(node, results, values[data:])
+                call = Call(_alike(node), function, values[:data], _reduced(node, results), key, node.onnx_node.name)
                 made = hook(call)
                 outputs = made if isinstance(made, tuple) else (made,)
                 results |= {name: as_arrays(value) for name, value in zip(node.output, outputs)}
@@ -102,12 +104,13 @@ class OnnxRunner(HookedRunner):
 class _NodeFunction:
     """One node as a function of tensors; what it returns shares no memory with what it was given."""
 
-    def __init__(self, node: Any, context: dict[str, Any]) -> None:
+    def __init__(self, node: Any, context: dict[str, Any], fixed: Sequence[Any] = ()) -> None:
         self._node = node
         self._context = context
+        self._fixed = fixed
 
     def __call__(self, *args: Any, **described: Any) -> Any:
-        arrays = [as_arrays(value) for value in args]
+        arrays = [as_arrays(value) for value in (*args, *self._fixed)]
         more = {"context": self._context} if self._node.need_context() else {}
         outputs = tuple(as_tensors(_own(value, arrays)) for value in self._node.run(*arrays, **more))
         return outputs[0] if len(outputs) == 1 else outputs

@@ -48,6 +48,8 @@ class Step(NamedTuple):
 
 STEPS: Final = (Step(0), Step(1), Step(2), Step(4), Step(ALL_RUNS))
 BRIEF: Final = (Step(0, reference=False), Step(1, reference=False), *STEPS[1:])
+FULL: Final = (Step(ALL_RUNS),)
+"""Where errors are to be compared with each other: fewer runs make a lower floor, so the same error is more of them."""
 
 Group = tuple[Outcome, Sequence[Outcome]]
 """A baseline, and the candidates that are compared with it."""

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 import torch
 
-from mindgap.platforms.aten import mindspore_words, mlx_words, table
+from mindgap.platforms.aten import mindspore_words, mlx_words, recording, table
 from mindgap.platforms.base import Platform, Prepared, StageClock
 from mindgap.platforms.exported import LOWERING, LOWERING_MEANS, REMEMBERED, ExportedRun, export, quiet
 from mindgap.platforms.lowering import Decomposition, Lowering
@@ -31,6 +31,10 @@ class AtenRuntime(Platform):
     """A runtime that is told what to do operator by operator, after torch decomposed the program to core ATen."""
 
     package: ClassVar[str]
+    opening: ClassVar[tuple[str, ...]]
+    """The first lines of a script in the runtime's own calls."""
+    speaks: ClassVar[str]
+    """What a `Recorder` is told of it, in the names of `opening`."""
     options: ClassVar = {LOWERING: LOWERING_MEANS}
     in_crowds: ClassVar = {LOWERING: REMEMBERED}
 
@@ -60,7 +64,13 @@ class AtenRuntime(Platform):
         words = cls.words()
         texts = [_own_text(inspect.getsource(sys.modules[name])) for name in (table.__name__, words.__module__)]
         script = _SCRIPT.format(words=words.__name__)
-        return ReproducerText("\n\n".join([*texts, script]), exports=True, packages=cls.packages)
+        recorder = _RECORDING.format(opening="\n".join(cls.opening), speaks=cls.speaks, words=words.__name__)
+        return ReproducerText(
+            "\n\n".join([*texts, script]),
+            exports=True,
+            recorder="\n\n".join([*texts, _own_text(inspect.getsource(recording)), recorder]),
+            packages=cls.packages,
+        )
 
     def adds(self, dtype: str) -> bool:
         """Whether 1 + 1 is right with this element type."""
@@ -76,6 +86,8 @@ class Mlx(AtenRuntime):
     runtime = "mlx"
     summary = "Apple's MLX on this CPU, not Metal"
     package = "mlx.core"
+    opening = ("import mlx.core as mx; from mlx import nn", "mx.set_default_device(mx.cpu)")
+    speaks = "{'mx': mx, 'nn': nn}, {f'mx.{name}': getattr(mx, name, None) for name in KINDS}, 'mx.array', mx.array"
     packages = ("mlx",)
     recipes: ClassVar = {"": Recipe("mlx", summary, pins=("mlx==0.32.4", "mlx-cpu==0.32.4"), size_mb=38)}
     message_rules = TORCH + MessageRules()
@@ -91,6 +103,14 @@ class MindSpore(AtenRuntime):
     runtime = "mindspore"
     summary = "Huawei's MindSpore on this CPU, not on an Ascend"
     package = "mindspore"
+    opening = (
+        "import mindspore as ms; from mindspore import Tensor, mint, ops",
+        "ms.set_device('CPU'); ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)",
+    )
+    speaks = (
+        "{'mint': mint, 'ops': ops, 'mint.nn.functional': mint.nn.functional}, "
+        "{f'ms.{name}': getattr(ms, name, None) for name in KINDS}, 'Tensor', Tensor"
+    )
     packages = ("mindspore",)
     recipes: ClassVar = {
         "": Recipe(
@@ -148,4 +168,15 @@ def on_platform(model, inputs):
         return words(word, *args)
 
     return Graph(exported, say).run(inputs)
+"""
+
+
+_RECORDING: Final = """
+{opening}
+KINDS = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 complex64 complex128 bool_".split()
+recorder = Recorder({speaks})
+recorder.words = {words}()
+exported = torch.export.export(model, tuple(inputs), strict=False).run_decompositions()
+opening = '''{opening}'''
+print("SHORT", [*opening.splitlines(), *recorder.record(lambda say: Graph(exported, say), inputs)])
 """

@@ -69,7 +69,7 @@ class Tract(Platform):
         Rung(
             "tract",
             layer="runtime",
-            says="tract brings it in: onnx-reference reads the same exported model and agrees with eager",
+            says="tract brings it in: on the same model onnx-reference agrees",
         ),
     )
 

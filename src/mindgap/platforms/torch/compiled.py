@@ -27,12 +27,12 @@ from mindgap.platforms.base import (
 )
 from mindgap.platforms.ladder import Ladder
 from mindgap.platforms.reproducer import ReproducerText
-from mindgap.platforms.torch import interpreted
+from mindgap.platforms.torch import interpreted, knobs
 from mindgap.platforms.torch.devices import DEVICES, Device
-from mindgap.platforms.torch.layers import knobs_for, rungs_to
+from mindgap.platforms.torch.layers import DISABLED, PASSES, knobs_for, rungs_to
 from mindgap.platforms.torch.one_unit import one_translation_unit
 from mindgap.platforms.torch.other_versions import RECIPES, VERSIONS
-from mindgap.platforms.torch.script import on_torch
+from mindgap.platforms.torch.script import WITHOUT_MKLDNN, on_torch
 from mindgap.platforms.torch.torch_run import (
     PlacedCall,
     Placement,
@@ -61,6 +61,7 @@ class CompiledPlatform(TorchPlatform):
         "dynamic": "torch.compile's dynamic: true, false, or automatic when not set",
         "inductor": 'switches of torch._inductor.config: { "cpp.simdlen" = 0 }',
         FALLBACK: f"{FALLBACK_MEANS}; of inductor@triton",
+        DISABLED: "names of passes of inductor to switch off (none)",
         UNITS: "one: all C++ kernels of a program in one translation unit, for programs of many small parts",
     }
     compares_with_eager_of_its_device = True
@@ -125,21 +126,25 @@ class CompiledPlatform(TorchPlatform):
         if unknown:
             raise StageFailure(Status.UNSUPPORTED, f"inductor has no switch {unknown[0]} in torch {torch.__version__}")
 
+        switches |= {name: False for name in disabled_in(self.spec) if _exists(config, name)}
         one_unit = self.spec.options.get(UNITS) == "one"
 
         def run(tensors: Sequence[torch.Tensor]) -> Any:
-            with config.patch(switches), one_translation_unit() if one_unit else contextlib.nullcontext():
+            units = one_translation_unit() if one_unit else contextlib.nullcontext()
+            with config.patch(switches), units, knobs.chosen(self.spec):
                 return call(tensors)
 
-        return run if switches or one_unit else call
+        return run
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         backend = spec.options.get("backend") or cls.backend(cls.kind_of(spec))
         chosen = {"backend": backend, **_chosen(spec)}
         call = f"torch.compile(model, {', '.join(f'{key}={value!r}' for key, value in chosen.items())})"
-        switches = _switches(spec)
-        text = on_torch(spec, call, [f"torch._inductor.config.patch({switches!r})"] if switches else [])
+        switches = _switches(spec) | dict.fromkeys(disabled_in(spec), False)
+        around = [f"torch._inductor.config.patch({switches!r})"] if switches else []
+        around += [] if spec.options.get(knobs.MKLDNN, True) else [WITHOUT_MKLDNN]
+        text = on_torch(spec, call, around)
         if not interpreted.is_interpreted(switches):
             return text
         return replace(text, text=interpreted.script(text.text), short=(), packages=("triton",))
@@ -147,10 +152,10 @@ class CompiledPlatform(TorchPlatform):
     @classmethod
     def ladder(cls, spec: PlatformSpec) -> Ladder:
         backend = str(spec.options.get("backend") or cls.backend(cls.kind_of(spec)))
-        knobs = knobs_for(spec) if backend == "inductor" else ()
-        if interpreted.is_interpreted(_switches(spec)):
-            knobs = (*knobs, interpreted.CPP_INSTEAD)
-        return Ladder(rungs_to(backend), (*knobs, *thread_knobs(spec)))
+        own = knobs_for(spec) if backend == "inductor" else ()
+        other = (interpreted.CPP_INSTEAD,) if interpreted.is_interpreted(_switches(spec)) else ()
+        passes = PASSES if backend == "inductor" else None
+        return Ladder(rungs_to(backend), (*own, *knobs.torch_knobs(spec), *thread_knobs(spec), *other), passes)
 
     def status_of(self, error: Exception, stage: Stage) -> Status:
         """Dynamo's messages hold pages of advice, whose words say nothing: judge by the cause."""
@@ -211,6 +216,12 @@ def _switches(spec: PlatformSpec) -> dict[str, object]:
     """The switches of inductor that a platform sets."""
     chosen = spec.options.get("inductor")
     return dict(chosen) if isinstance(chosen, Mapping) else {}
+
+
+def disabled_in(spec: PlatformSpec) -> tuple[str, ...]:
+    """The passes of inductor that a platform switches off."""
+    names = spec.options.get(DISABLED)
+    return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
 
 
 def _exists(config: Any, name: str) -> bool:

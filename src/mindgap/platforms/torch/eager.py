@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import torch
 
-from mindgap.platforms.base import Prepared, Profile, StageClock
+from mindgap.platforms.base import Prepared, Profile, StageClock, thread_knobs
+from mindgap.platforms.ladder import Ladder
 from mindgap.platforms.reproducer import ReproducerText
-from mindgap.platforms.torch import emulation
+from mindgap.platforms.torch import emulation, knobs
 from mindgap.platforms.torch.devices import DEVICES
 from mindgap.platforms.torch.other_versions import RECIPES, VERSIONS
 from mindgap.platforms.torch.presets import PRESETS, policies_of, script_of
@@ -24,7 +24,6 @@ from mindgap.platforms.torch.torch_run import (
     call_with,
     own_model,
     own_program,
-    without_mkldnn,
 )
 from mindgap.program.case import Case
 from mindgap.program.interpret import Executable
@@ -48,7 +47,6 @@ class Eager(TorchPlatform):
     recipes: ClassVar = RECIPES
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
     options: ClassVar = TorchPlatform.options | {
-        "mkldnn": "whether oneDNN kernels may be used (true)",
         "emulate": "policies of other hardware, acted out on the CPU",
     }
 
@@ -74,14 +72,19 @@ class Eager(TorchPlatform):
         """The options of this platform in force."""
         if policies_of(self.spec):
             return emulation.emulated(policies_of(self.spec))
-        return contextlib.nullcontext() if self.spec.options.get("mkldnn", True) else without_mkldnn()
+        return knobs.chosen(self.spec)
 
     def one_and_one(self, dtype: torch.dtype, placement: Placement) -> torch.Tensor:
         with self.around():
             return super().one_and_one(dtype, placement)
 
     @classmethod
+    def ladder(cls, spec: PlatformSpec) -> Ladder | None:
+        found = (*knobs.torch_knobs(spec), *thread_knobs(spec))
+        return Ladder(knobs=found) if found else None
+
+    @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
         if policies_of(spec):
             return script_of(spec)
-        return on_torch(spec, "model", [] if spec.options.get("mkldnn", True) else [WITHOUT_MKLDNN])
+        return on_torch(spec, "model", [] if spec.options.get(knobs.MKLDNN, True) else [WITHOUT_MKLDNN])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from mindgap.platforms.ladder import Knob, Rung
+from mindgap.platforms.ladder import Knob, Passes, Rung
 from mindgap.records.platform import PlatformSpec
 
 LAYERS: Final = {
@@ -50,8 +50,26 @@ KNOBS: Final = (
     _knob("fast-math off", "codegen", {"cpp.enable_unsafe_math_opt_flag": False,
                                        "cpp.enable_floating_point_contract_flag": "off"}),
     _knob("precision casts emulated", "lowering", {"emulate_precision_casts": True}),
-    _knob("pattern matcher off", "pattern matcher", {"pattern_matcher": False}),
 )  # fmt: skip
+
+
+DISABLED: Final = "disabled"
+"""The option of a compiled platform that takes the names of passes to switch off."""
+
+PASSES: Final = Passes(
+    "passes of inductor",
+    DISABLED,
+    (
+        "split_cat_fx_passes", "batch_fusion", "joint_graph_constant_folding", "pattern_matcher",
+        "reorder_for_locality", "layout_optimization", "comprehensive_padding", "loop_ordering_after_fusion",
+        "inplace_buffers", "use_pre_grad_passes", "use_joint_graph_passes", "use_post_grad_passes",
+    ),
+    "passes",
+    "torch._inductor.config.patch(dict.fromkeys({names}, False))",
+    within="inductor",
+)  # fmt: skip
+"""What changes the graph or the memory before code is written, as torch 2.13's `torch._inductor.config` calls it, whole
+groups last; a name that another version does not have is left out."""
 
 
 def knobs_for(spec: PlatformSpec) -> tuple[Knob, ...]:

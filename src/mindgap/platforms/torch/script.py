@@ -17,8 +17,9 @@ def on_torch(spec: PlatformSpec, call: str, around: Sequence[str] = ()) -> Repro
     """The text that runs `call` (`model`, or the model compiled) on a device, inside these context managers."""
     lines = ["def on_platform(model, inputs):"]
     kind = DEVICES.get(spec.device.partition(":")[0]) if spec.device else None
-    if kind is not None and kind.package:
-        lines += [f"    import {kind.package}  # noqa: F401 - torch knows the device from now on", ""]
+    package = (kind.package or "") if kind is not None else ""
+    if package:
+        lines += [f"    import {package}  # noqa: F401 - torch knows the device from now on", ""]
     if threads_of(spec) > 1:
         lines.append(f"    torch.set_num_threads({threads_of(spec)})")
     indent = "    "
@@ -28,18 +29,24 @@ def on_torch(spec: PlatformSpec, call: str, around: Sequence[str] = ()) -> Repro
     body = _ON_DEVICE.format(device=spec.device, call=call) if spec.device else _ON_CPU.format(call=call)
     lines += [indent + line for line in body.strip().splitlines()]
     packages = (kind.distribution,) if kind is not None and kind.distribution else ()
-    return ReproducerText("\n".join(lines) + "\n", packages=packages, short=_short(spec, call, around))
+    return ReproducerText("\n".join(lines) + "\n", packages=packages, short=_short(spec, call, around, package))
 
 
-def _short(spec: PlatformSpec, call: str, around: Sequence[str]) -> tuple[str, ...]:
-    """A device needs copies of everything: too much for a few lines."""
-    if spec.device:
-        return ()
-    first = (f"torch.set_num_threads({threads_of(spec)})",)
-    run = ("with torch.no_grad():", f"    actual = {call}(*inputs)")
-    if around:
-        run = (f"with torch.no_grad(), {', '.join(around)}:", f"    actual = {call}(*inputs)")
-    return (*first, *run, "actual = list(actual) if isinstance(actual, (list, tuple)) else [actual]")
+def _short(spec: PlatformSpec, call: str, around: Sequence[str], package: str) -> tuple[str, ...]:
+    """A few lines; on a device they move the model there and back."""
+    with_ = f"with {', '.join(('torch.no_grad()', *around))}:"
+    as_list = "actual if isinstance(actual, (list, tuple)) else [actual]"
+    if not spec.device:
+        threads = f"torch.set_num_threads({threads_of(spec)})"
+        return (threads, with_, f"    actual = {call}(*inputs)", f"actual = list({as_list})")
+    return (
+        *((f"import {package}",) if package else ()),
+        with_,
+        f'    model.to("{spec.device}")',
+        f'    actual = {call}(*[x.to("{spec.device}") for x in inputs])',
+        f"actual = [result.cpu() for result in ({as_list})]",
+        "model.cpu()",
+    )
 
 
 _ON_CPU: Final = """

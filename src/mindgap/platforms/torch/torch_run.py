@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -14,6 +12,7 @@ import torch
 from mindgap.platforms.base import Platform, Prepared, StageFailure
 from mindgap.platforms.probing import guarded, is_two, working
 from mindgap.platforms.reproducer import Headings
+from mindgap.platforms.torch import knobs
 from mindgap.platforms.torch.devices import CPU, DEVICES, Device
 from mindgap.platforms.torch.messages import TORCH
 from mindgap.platforms.torch.other_versions import VERSIONED
@@ -154,6 +153,8 @@ class TorchPlatform(Platform):
     options: ClassVar = {
         "threads": "threads inside one operator (1)",
         "torch": "the version of torch that its interpreter must have",
+        knobs.MKLDNN: "whether oneDNN kernels may be used (true)",
+        knobs.FULL_PRECISION: "true: no TF32 and no sums in reduced precision, on devices that have them",
     }
     device_table: ClassVar[dict[str, Device]] = dict(DEVICES)
     hardware: ClassVar = {name: device.hardware for name, device in DEVICES.items()}
@@ -251,12 +252,3 @@ def fetched(name: str, tensor: torch.Tensor) -> NamedTensor:
         raise StageFailure(Status.UNSUPPORTED, f"{name} is a {tensor.layout} tensor of {tensor.dtype}")
     compact = tensor.detach().resolve_conj().resolve_neg().cpu().clone(memory_format=torch.contiguous_format)
     return NamedTensor(name, compact, tuple(tensor.stride()))
-
-
-@contextlib.contextmanager
-def without_mkldnn() -> Iterator[None]:
-    """Run with ATen's own kernels where oneDNN would be used."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "TF32 acceleration")  # setting the other flags back warns of Intel GPUs
-        with torch.backends.mkldnn.flags(enabled=False):
-            yield

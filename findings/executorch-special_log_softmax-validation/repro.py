@@ -1,0 +1,12 @@
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.aten.special_log_softmax.default(x, -1, dtype=torch.float64)
+model, inputs = Model().eval(), (torch.tensor([0]),)
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from executorch.runtime import Runtime
+exported = torch.export.export(model, inputs, strict=False)
+edge = to_edge_transform_and_lower(exported, partitioner=[], compile_config=EdgeCompileConfig(_check_ir_validity=False))
+program = Runtime.get().load_program(edge.to_executorch().buffer)
+method = program.load_method("forward")
+actual = [torch.as_tensor(result).clone() for result in method.execute(list(inputs))]
