@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from mindgap.bench.measurement import Measurement, Row, Tell
+from mindgap.errors import UsageError
 from mindgap.operators.answering import declared_answer
 from mindgap.operators.declared import DEFAULT
 from mindgap.operators.observed import read_sweep
@@ -23,19 +24,24 @@ DECLARED_S: Final = 10.0
 SWEEP_S: Final = 1200.0
 
 
-def measure(tell: Tell, on: Sequence[str] = PLATFORMS, minutes: float = 20.0, seed: int = 0) -> Measurement:
+def measure(
+    tell: Tell, on: Sequence[str] = PLATFORMS, minutes: float = 20.0, seed: int = 0, keep: Path | None = None
+) -> Measurement:
     """The declared part once, then a float32 sweep of every operator for as long as allowed."""
+    if keep is not None and keep.exists():
+        raise UsageError(f"{keep} exists already", hint="a sweep is timed from its beginning: name a new directory")
     models = models_of()
     start, cpu = time.perf_counter(), time.process_time()
     declared_answer(DEFAULT, models)
     declared_s, declared_cpu_s = time.perf_counter() - start, time.process_time() - cpu
     tell("sweep", "float32")
     operators = universe(models, sampled_operators())
-    with tempfile.TemporaryDirectory(prefix="mindgap-ops-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mindgap-ops-") as temporary:
+        folder = keep or Path(temporary) / "sweep"
         start, cpu = time.perf_counter(), _cpu_s()
-        ending = sweep(Path(folder) / "sweep", on, operators, ["float32"], seed=seed, hours=minutes / 60)
+        ending = sweep(folder, on, operators, ["float32"], seed=seed, hours=minutes / 60)
         seconds, cpu_s = time.perf_counter() - start, _cpu_s() - cpu
-        found = read_sweep(Path(folder) / "sweep")
+        found = read_sweep(folder)
     rows: list[Row] = []
     for platform in on:
         cells = [cell for (name, _, _), cell in found.cells.items() if name == platform]

@@ -361,6 +361,7 @@ def ops(
     ] = None,
     minutes: Annotated[float, typer.Option(help="How long the sweep may take.", min=0.1)] = 20.0,
     seed: Seed = 0,
+    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the sweep; `mindgap ops -o` reads it.")] = None,
 ) -> None:
     """Measure how fast `mindgap ops` reads and runs operators.
 
