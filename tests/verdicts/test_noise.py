@@ -222,3 +222,27 @@ def test_a_polynomial_by_its_recurrence_is_rounding(degree, start, fused):
     found = judge(ok("eager", eager), [ok("c", now), ok("wrong", wrong)], survey)
     assert found["c"].verdict.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING)
     assert found["wrong"].verdict.conclusion is Conclusion.DIVERGES
+
+
+@pytest.mark.parametrize("transform", ["fft_fft", "fft_rfft", "fft_ihfft", "fft_fft2", "fft_fftn", "fft_irfft"])
+@pytest.mark.parametrize("shape", [(2, 3, 4), (6, 5), (2, 8)])
+def test_a_transform_by_its_definition_is_rounding(transform, shape):
+    """A library that multiplies by cosines and sines has rounding errors where symmetry gives eager exact zeros."""
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+
+    def function(signal: torch.Tensor) -> torch.Tensor:
+        return getattr(torch.ops.aten, transform).default(signal).resolve_conj()
+
+    def by_definition(signal: torch.Tensor) -> torch.Tensor:
+        columns = [
+            function(torch.eye(signal.numel(), dtype=signal.dtype)[k].view(signal.shape)) for k in range(signal.numel())
+        ]
+        weights = signal.reshape(-1)
+        return sum((column * weight for column, weight in zip(columns, weights)), torch.zeros_like(columns[0]))
+
+    wrong = function(x).clone()
+    wrong.view(-1)[1] += 1e-3
+    survey = surveyed(function, x)
+    found = judge(ok("eager", function(x)), [ok("c", by_definition(x)), ok("wrong", wrong)], survey)
+    assert found["c"].verdict.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING)
+    assert found["wrong"].verdict.conclusion is Conclusion.DIVERGES

@@ -15,7 +15,7 @@ from mindgap.program.operators import Rounding, Terms, traits
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, NoisePool
 from mindgap.verdicts.runner import Call, tensors_in
-from mindgap.verdicts.terms import accumulates, length
+from mindgap.verdicts.terms import accumulates, length, transformed
 
 LENGTH_PER_ULP: Final = 64
 """A sum of n terms gets max(1, sqrt(n / 64)) times the noise: sequential float32 sums err by sqrt(n / 3) units,
@@ -75,7 +75,7 @@ class _Plan:
         positions = tuple(_noisy_positions(call))
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
-        simple = simple and not (call.inplace or known.distance or known.recurs)
+        simple = simple and not (call.inplace or known.distance or known.recurs or known.transforms)
         return cls(
             kind, call.inplace, growth(call), positions, adds=known.adds, converts=_converts(call), simple=simple
         )
@@ -191,6 +191,8 @@ class Noise:
             self._disturb_distance(call, result)
         if traits(call.op).recurs:
             self._disturb_recurrence(call, result)
+        if traits(call.op).transforms and not call.inplace and result.numel():
+            self._disturb_transform(call, result)
         self._disturb(call, result, plan)
         return result
 
@@ -266,10 +268,7 @@ class Noise:
             return
         scale = source if by_size else torch.ones_like(source)
         finite = torch.nan_to_num(scale, 0.0, 0.0, 0.0).masked_fill_((source == 0) | ~value.isfinite(), 0.0)
-        noise = self.pool.perturbed(finite) - finite
-        if masks is not None and masks[0] is not None:
-            noise = noise.masked_fill(masks[0], 0.0)
-        value.copy_(torch.where(noise == 0, value, value + noise))  # adding 0.0 would lose the sign of -0.0
+        self._add(call, value, self.pool.perturbed(finite) - finite)
 
     def _disturb_distance(self, call: Call, result: torch.Tensor) -> None:
         """The error of |x|^2 + |y|^2 - 2xy follows the norms, not the distance; where it is negative eager gives 0, so
@@ -287,11 +286,23 @@ class Noise:
         steps = min(LOOKS, max(1, int(degree.max()))) if degree.numel() else 1
         passed = [polynomial(first, (degree * step / steps).floor()).abs() for step in range(steps + 1)]
         size = (torch.stack(passed).amax(0) * degree.clamp_min(1)).to(result.dtype)
-        noise = (self.pool.perturbed(size) - size).nan_to_num(0.0, 0.0, 0.0)
+        self._add(call, result, (self.pool.perturbed(size) - size).nan_to_num(0.0, 0.0, 0.0))
+
+    def _disturb_transform(self, call: Call, result: torch.Tensor) -> None:
+        """The error of a Fourier transform follows the norm of its whole result, not the element: by symmetry some
+        elements are exactly 0 in one algorithm and a rounding error in another."""
+        parts = torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
+        dims = [dim % result.dim() for dim in transformed(call)] + [result.dim()] * result.is_complex()
+        size = parts.square().mean(dims, keepdim=True).sqrt().expand(parts.shape).contiguous()
+        noise = (self.pool.perturbed(size, growth(call)) - size).nan_to_num(0.0, 0.0, 0.0)
+        self._add(call, result, torch.view_as_complex(noise) if result.is_complex() else noise)
+
+    def _add(self, call: Call, result: torch.Tensor, noise: torch.Tensor) -> None:
+        """Noise where the result is not known to be exact."""
         masks = self.exact.get(call.key)
         if masks is not None and masks[0] is not None:
             noise = noise.masked_fill(masks[0], 0.0)
-        result.copy_(torch.where(noise == 0, result, result + noise))
+        result.copy_(torch.where(noise == 0, result, result + noise))  # adding 0.0 would lose the sign of -0.0
 
 
 def _takes_products(call: Call) -> bool:

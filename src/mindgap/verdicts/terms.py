@@ -93,6 +93,13 @@ def adds_up(call: Call) -> bool:
     return call.is_operator and (traits(call.op).sums or accumulates(call))
 
 
+def transformed(call: Call) -> list[int]:
+    """The dimensions that a Fourier transform adds up along; all of them where it names none."""
+    position = ops.position_of(call.op, "dim") or 0
+    dims = call.argument(position, "dim", ops.arguments_of(call.op)[position].default_value)
+    return list(range(call.args[0].dim())) if dims is None else [dims] if isinstance(dims, int) else list(dims)
+
+
 def made(call: Call, change: Callable[[torch.Tensor], torch.Tensor] | None = None, wide: bool = True) -> torch.Tensor:
     """The first result of a call for changed tensors, in float64 or in its own precision; nothing is written to."""
     call = widened(call, copies=True) if wide else on_copies(call)

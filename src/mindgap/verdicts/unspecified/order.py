@@ -7,11 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from mindgap.program import ops
 from mindgap.program.operators import Terms, traits
 from mindgap.verdicts.floor import real_view
 from mindgap.verdicts.runner import Call, tensors_in
-from mindgap.verdicts.terms import LARGEST, NO_KERNEL, adds_up, finite, length, made, sizes
+from mindgap.verdicts.terms import LARGEST, NO_KERNEL, adds_up, finite, length, made, sizes, transformed
 from mindgap.verdicts.unspecified.rule import Rule
 
 FLOAT64_SUMS: Final = 2.0**-40
@@ -94,9 +93,7 @@ def _orders_of_transform(call: Call) -> _Orders:
     result = made(call)
     value = real_view(result)
     terms = call.args[0].to(torch.complex128).abs() * (1 if result.is_complex() else 2)
-    position = ops.position_of(call.op, "dim") or 0
-    dims = call.argument(position, "dim", ops.arguments_of(call.op)[position].default_value)
-    size = terms.sum(list(range(terms.dim())) if dims is None else dims, keepdim=True)
+    size = terms.sum(transformed(call), keepdim=True)
     beyond = size > LARGEST[_dtype(call)]
     if value.dim() > beyond.dim():
         beyond = beyond.unsqueeze(-1)
