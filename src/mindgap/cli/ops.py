@@ -15,6 +15,7 @@ replace; 2 wrong usage; 3 a bug in mindgap; 130, 143 or 129 interrupted.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -120,7 +121,7 @@ def command(
         interrupted = _run(directory, shown, asked, dtypes, counted, store, hours, seed, jobs, config)
     if directory is not None:
         if scripts and not interrupted:
-            _prove(directory, config, counted.counts)
+            _prove(directory, config, counted.counts, jobs)
         answer = with_observed(answer, directory)
     _show(answer, json_file, csv_file, markdown)
     found = changes(earlier, document(answer)) if earlier is not None else None
@@ -164,7 +165,7 @@ def _run(
     return ending.reason == "interrupted"
 
 
-def _prove(directory: Path, config: Path | None, weights: Mapping[str, int]) -> None:
+def _prove(directory: Path, config: Path | None, weights: Mapping[str, int], jobs: int | None) -> None:
     """A script for each accusation, run again."""
     from mindgap.operators.observed import read_sweep
     from mindgap.operators.proving import prove
@@ -172,7 +173,7 @@ def _prove(directory: Path, config: Path | None, weights: Mapping[str, int]) -> 
     from mindgap.report.console import ProgressLine
 
     with ProgressLine() as progress:
-        prove(directory, read_sweep(directory), load_config(config), progress, weights)
+        prove(directory, read_sweep(directory), load_config(config), progress, weights, jobs or os.cpu_count() or 1)
 
 
 def _operators_of(model: str, seed: int, config: Path | None) -> set[str]:

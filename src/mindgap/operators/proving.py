@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,12 +13,13 @@ from typing import Final
 import msgspec
 
 from mindgap.campaign.reader import open_ledger, read_case
-from mindgap.execution.pool import Pool
+from mindgap.execution.pool import Pool, in_parallel
 from mindgap.explanation.reproducer import write_reproducer
 from mindgap.operators.observed import Grade, Observed
 from mindgap.platforms.config import Config, load_config
 from mindgap.platforms.registry import resolve
 from mindgap.platforms.versions import versions
+from mindgap.program.case import Case
 from mindgap.reading.files import read_file, refusing
 from mindgap.reading.limits import FILE_BYTES
 from mindgap.records.files import write_whole
@@ -48,6 +50,7 @@ def prove(
     config: Config | None = None,
     tell: Callable[[str, str], None] = lambda who, what: None,
     weights: Mapping[str, int] | None = None,
+    jobs: int = 1,
 ) -> list[Proof]:
     """Write and run the script of every wrong and every crash, operators that most models need first.
 
@@ -60,24 +63,39 @@ def prove(
     known = {(p.platform, p.operator, p.dtype): p for p in proofs(directory)}
     result = {key: p for key in order if (p := known.get(key)) and p.invocation == accused[key].worst}
     left = [key for key in order if key not in result]
-    with Pool(limits=settings.limits) as pool, open_ledger(directory) as data:
-        for number, key in enumerate(left):
-            platform, op, dtype = key
-            tell("scripts", f"{number} of {len(left)}: {op} on {platform}")
-            invocation = accused[key].worst
-            case = read_case(data, directory, invocation) if invocation is not None else None
-            if case is None or invocation is None:
-                continue  # a ledger of another machine may have come without its programs
-            spec = resolve(platform, settings)
-            seen = Examiner(pool, resolve("eager", settings), spec).examine(case, runs=2)
-            name = re.sub(r"[^\w.-]+", "-", f"{op}-{dtype}-{platform}")
-            folder = directory / FOLDER / name
-            folder.mkdir(parents=True, exist_ok=True)
-            script = write_reproducer(folder, case, seen, spec, versions([spec]))
-            where = f"{FOLDER}/{name}/{script.path.name}"
-            result[key] = Proof(platform, op, dtype, invocation, where, script.reproduces, script.said)
-            write_whole(directory / FILE, json.dumps([asdict(item) for item in result.values()], indent=1) + "\n")
+    lock = threading.Lock()
+
+    def go_on(first: int) -> None:
+        with Pool(limits=settings.limits) as pool, open_ledger(directory) as data:
+            for key in left[first::jobs]:
+                invocation = accused[key].worst
+                assert invocation is not None
+                tell("scripts", f"{len(result)} of {len(order)}: {key[1]} on {key[0]}")
+                case = read_case(data, directory, invocation)
+                if case is None:
+                    continue  # a ledger of another machine may have come without its programs
+                proof = _proof(pool, directory, key, invocation, case, settings)
+                with lock:
+                    result[key] = proof
+                    rows = [asdict(item) for item in result.values()]
+                    write_whole(directory / FILE, json.dumps(rows, indent=1) + "\n")
+
+    in_parallel(jobs, go_on, range(jobs))
     return [result[key] for key in order if key in result]
+
+
+def _proof(
+    pool: Pool, directory: Path, key: tuple[str, str, str], invocation: int, case: Case, settings: Config
+) -> Proof:
+    platform, op, dtype = key
+    spec = resolve(platform, settings)
+    seen = Examiner(pool, resolve("eager", settings), spec).examine(case, runs=2)
+    name = re.sub(r"[^\w.-]+", "-", f"{op}-{dtype}-{platform}")
+    folder = directory / FOLDER / name
+    folder.mkdir(parents=True, exist_ok=True)
+    script = write_reproducer(folder, case, seen, spec, versions([spec]))
+    where = f"{FOLDER}/{name}/{script.path.name}"
+    return Proof(platform, op, dtype, invocation, where, script.reproduces, script.said)
 
 
 def proofs(directory: Path) -> list[Proof]:

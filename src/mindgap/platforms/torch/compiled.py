@@ -65,6 +65,8 @@ class CompiledPlatform(TorchPlatform):
         UNITS: "one: all C++ kernels of a program in one translation unit, for programs of many small parts",
     }
     compares_with_eager_of_its_device = True
+    brought_by: ClassVar[str] = ""
+    """The package that must be imported for torch.compile to know the backend."""
 
     @classmethod
     @abstractmethod
@@ -144,7 +146,7 @@ class CompiledPlatform(TorchPlatform):
         switches = _switches(spec) | dict.fromkeys(disabled_in(spec), False)
         around = [f"torch._inductor.config.patch({switches!r})"] if switches else []
         around += [] if spec.options.get(knobs.MKLDNN, True) else [WITHOUT_MKLDNN]
-        text = on_torch(spec, call, around)
+        text = on_torch(spec, call, around, cls.brought_by)
         if not interpreted.is_interpreted(switches):
             return text
         return replace(text, text=interpreted.script(text.text), short=(), packages=("triton",))

@@ -13,13 +13,17 @@ from mindgap.records.platform import PlatformSpec
 WITHOUT_MKLDNN: Final = "torch.backends.mkldnn.flags(enabled=False)"
 
 
-def on_torch(spec: PlatformSpec, call: str, around: Sequence[str] = ()) -> ReproducerText:
-    """The text that runs `call` (`model`, or the model compiled) on a device, inside these context managers."""
+def on_torch(spec: PlatformSpec, call: str, around: Sequence[str] = (), brings: str = "") -> ReproducerText:
+    """The text that runs `call` (`model`, or the model compiled) on a device, inside these context managers.
+
+    `brings` is a package that must be imported because it brings the compiler.
+    """
     lines = ["def on_platform(model, inputs):"]
     kind = DEVICES.get(spec.device.partition(":")[0]) if spec.device else None
-    package = (kind.package or "") if kind is not None else ""
+    package = brings or ((kind.package or "") if kind is not None else "")
     if package:
-        lines += [f"    import {package}  # noqa: F401 - torch knows the device from now on", ""]
+        what = "compiler" if brings else "device"
+        lines += [f"    import {package}  # noqa: F401 - torch knows the {what} from now on", ""]
     if threads_of(spec) > 1:
         lines.append(f"    torch.set_num_threads({threads_of(spec)})")
     indent = "    "
@@ -28,7 +32,7 @@ def on_torch(spec: PlatformSpec, call: str, around: Sequence[str] = ()) -> Repro
         indent += "    "
     body = _ON_DEVICE.format(device=spec.device, call=call) if spec.device else _ON_CPU.format(call=call)
     lines += [indent + line for line in body.strip().splitlines()]
-    packages = (kind.distribution,) if kind is not None and kind.distribution else ()
+    packages = (kind.distribution,) if kind is not None and kind.distribution else (brings,) if brings else ()
     return ReproducerText("\n".join(lines) + "\n", packages=packages, short=_short(spec, call, around, package))
 
 
@@ -38,7 +42,8 @@ def _short(spec: PlatformSpec, call: str, around: Sequence[str], package: str) -
     as_list = "actual if isinstance(actual, (list, tuple)) else [actual]"
     if not spec.device:
         threads = f"torch.set_num_threads({threads_of(spec)})"
-        return (threads, with_, f"    actual = {call}(*inputs)", f"actual = list({as_list})")
+        imported = (f"import {package}",) if package else ()
+        return (*imported, threads, with_, f"    actual = {call}(*inputs)", f"actual = list({as_list})")
     return (
         *((f"import {package}",) if package else ()),
         with_,
