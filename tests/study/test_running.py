@@ -46,7 +46,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, few_operators: None) -> P
 def tables(directory: Path) -> dict[str, Any]:
     """All tables but what time it took."""
     found = tables_of(directory, [], campaigns_of(directory))
-    return {table.name: sorted(map(repr, table.rows)) for table in found if table.name != "cost"}
+    return {table.name: sorted(map(repr, table.rows)) for table in found if table.name not in ("cost", "whole")}
 
 
 def test_every_phase_ran_to_its_end(finished: Path) -> None:
@@ -82,10 +82,16 @@ def test_the_tables_are_those_of_the_ledgers(finished: Path) -> None:
     document = json.loads((finished / "study.json").read_text())
     counted = {row[3]: row[4] for row in document["tables"]["consistency"]["rows"] if row[0] == MODELS}
     assert counted == dict(query(finished / MODELS, "SELECT conclusion, COUNT(*) FROM verdicts GROUP BY 1"))
-    ((_, _, models, *_),) = [row for row in document["tables"]["margins"]["rows"] if row[1] == "all"]
+    margins = {row[0]: row for row in document["tables"]["margins"]["rows"] if row[1] == "all"}
+    models = margins["eager@scalar"][2]
     judged = "SELECT COUNT(*) FROM verdicts WHERE conclusion IN ('agrees', 'rounding', 'diverges')"
     assert models == query(finished / MODELS, judged)[0][0]
-    assert document["operators"]["observed"] and document["tables"]["cost"]["rows"]
+    assert document["operators"]["observed"]
+    assert [row[:4] for row in document["tables"]["operators"]["rows"]] == [["eager@scalar", "float32", 2, 2]]
+    cost = {row[0]: row for row in document["tables"]["cost"]["rows"]}
+    assert list(cost) == list(USED) and all(row[3] > 0 for row in cost.values())
+    ((phase, programs, platforms, core_hours, *_),) = document["tables"]["whole"]["rows"]
+    assert (phase, programs, platforms) == (MODELS, 4000, 2) and core_hours > 100 * cost[MODELS][3]
     assert all(table["counted"] for table in document["tables"].values())
 
 

@@ -39,6 +39,8 @@ class Turn:
     """Findings of this turn."""
     ended: bool = False
     """Whether nothing is left to run."""
+    cpu_s: float = 0.0
+    """CPU time of all its processes; 0 in studies that did not measure it."""
 
     @property
     def per_hour(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +74,7 @@ class Study:
         return [phase for phase in self.phases if phase not in ended]
 
     def _turn(self, phase: str, seconds: float) -> str:
-        started = time.monotonic()
+        started, spent_s = time.monotonic(), cpu_s()
         ending = self._run(phase, seconds / 3600)
         before = max((turn.findings for turn in self.turns if turn.phase == phase), default=0)
         found = len(ending.campaign.findings)
@@ -84,6 +85,7 @@ class Study:
             found,
             max(0, found - before),
             ending.complete,
+            round(cpu_s() - spent_s, 1),
         )
         self.turns.append(turn)
         keep_turns(self.directory, self.turns)
@@ -118,6 +120,12 @@ class Study:
             if ending.reason == "interrupted":
                 return "interrupted"
         return "done"
+
+
+def cpu_s() -> float:
+    """CPU time of this process and of all that it started and that has ended: workers end with their turn."""
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(item.ru_utime + item.ru_stime for item in spent)
 
 
 def done_by_platform(campaign: Campaign) -> dict[str, int]:

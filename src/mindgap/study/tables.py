@@ -14,10 +14,12 @@ from typing import Any, Final
 from mindgap.campaign.matrix import labels_of, pairs_of
 from mindgap.campaign.plan import BASELINE, eager_of
 from mindgap.campaign.reader import Campaign, open_ledger, read
+from mindgap.operators.observed import read_sweep, shares
+from mindgap.operators.universe import models_of
 from mindgap.records.finding import Finding
 from mindgap.records.verdict import Conclusion
 from mindgap.study.budget import Turn
-from mindgap.study.plan import MODELS, PHASES, VARIANTS
+from mindgap.study.plan import FRAGMENTS, MODELS, OPERATORS, PHASES, VARIANTS
 
 WHOLE: Final = (MODELS, VARIANTS)
 """Phases whose programs are whole models: the study's figures are about those."""
@@ -49,9 +51,12 @@ def tables_of(directory: Path, turns: Sequence[Turn], campaigns: Mapping[str, Ca
         _pairs(directory, campaigns),
         _compiled(campaigns),
         _margins(directory, campaigns),
+        _operators(directory, campaigns),
         _issues(campaigns),
         _findings(campaigns),
+        _experiments(campaigns),
         _cost(turns),
+        _whole(turns),
     ]
 
 
@@ -140,21 +145,52 @@ _MARGINS: Final = (
 )
 
 
+_OWN_MARGINS: Final = (
+    "SELECT b.name, MAX(v.eager_error_over_bound) FROM verdicts v JOIN programs p ON p.id = v.program "
+    "JOIN bases b ON b.id = p.base WHERE v.conclusion IN ('rounding', 'diverges') GROUP BY p.id"
+)
+
+
 def _margins(directory: Path, campaigns: Mapping[str, Campaign]) -> Counted:
     errors: dict[tuple[str, str], list[float]] = {}
+
+    def note(platform: str, name: str, error: float | None) -> None:
+        for family in ("all", family_of(name)):
+            errors.setdefault((platform, family), []).append(error or 0.0)
+
     for _, data in _ledgers(directory, campaigns, (MODELS,)):
         labels = labels_of(data)
         for platform, name, error in data.execute(_MARGINS):
-            for family in ("all", family_of(name)):
-                errors.setdefault((labels[platform], family), []).append(error or 0.0)
+            note(labels[platform], name, error)
+        for name, error in data.execute(_OWN_MARGINS):
+            note(BASELINE, name, error)
     rows = [
         (platform, family, len(found), _quantile(found, 0.5), _quantile(found, 0.9), max(found))
         for (platform, family), found in errors.items()
     ]
     return Counted(
         "margins", "Unmodified models: error over what rounding explains",
-        "the worst output of each judged model; identical bits count as 0, and above 12 a verdict is `diverges`",
+        "the worst output of each judged model; identical bits count as 0, and above 12 a verdict is `diverges`; "
+        "eager's own row is its distance from float64, where some platform gave other bits",
         ("platform", "family", "models", "median", "90%", "worst"), tuple(rows),
+    )  # fmt: skip
+
+
+def _operators(directory: Path, campaigns: Mapping[str, Campaign]) -> Counted:
+    """The study's count of operators, as far as the sweep has come."""
+    rows: list[tuple[Any, ...]] = []
+    if OPERATORS in campaigns:
+        weights = models_of().counts
+        rows = [
+            (item.platform, item.dtype, item.exercised, item.running, item.fewer_percent, item.supported,
+             item.supported_percent, item.weighted_percent)
+            for item in shares(read_sweep(directory / OPERATORS), weights)
+        ]  # fmt: skip
+    return Counted(
+        "operators", "Operators that run, next to eager",
+        "operators that eager runs in that dtype and of which some call was tried there; `run` gave a result for some "
+        "call, `right` a right one for every valid call, weighted by the real models that need them",
+        ("platform", "dtype", "operators", "run", "% fewer than eager", "right", "% right", "% weighted"), tuple(rows),
     )  # fmt: skip
 
 
@@ -206,18 +242,67 @@ def _findings(campaigns: Mapping[str, Campaign]) -> Counted:
     )  # fmt: skip
 
 
+def _experiments(campaigns: Mapping[str, Campaign]) -> Counted:
+    """What the study found out by hand: why, and what was tried to know it."""
+    rows = []
+    for phase, item in distinct_findings(campaigns):
+        if (found := item.explanation) is None:
+            continue
+        cause = found.cause
+        layer = found.layer.sentence if found.layer is not None else ""
+        tried = "; ".join((*cause.evidence, *cause.conditions, *(f"vanishes {way}" for way in cause.vanishes)))
+        rows.append((phase, item.id, found.platform, found.operator, cause.kind.value, cause.remark, layer, tried))
+    return Counted(
+        "experiments", "Causes, and the experiments behind them",
+        "explained findings; what was varied on the smallest witness, and the layer of the compiler or exporter that "
+        "brings the difference in",
+        ("phase", "id", "platform", "operator", "cause", "what it looks like", "layer", "experiments"),
+        tuple(sorted(rows, key=lambda row: (row[4], row[2], row[3]))),
+    )  # fmt: skip
+
+
 def _cost(turns: Sequence[Turn]) -> Counted:
     rows = []
+    for phase, mine in _by_phase(turns):
+        seconds, ran = sum(turn.seconds for turn in mine), sum(mine[-1].done.values())
+        core_hours = sum(turn.cpu_s for turn in mine) / 3600
+        rows.append((phase, len(mine), seconds / 3600, core_hours or None, ran, 3600 * ran / seconds))
+    return Counted(
+        "cost", "What each phase took",
+        "turns that came to their end, by the clock and in CPU time of all their processes; explanations at the end "
+        "left out",
+        ("phase", "turns", "hours", "core hours", "programs on platforms", "per hour"), tuple(rows),
+    )  # fmt: skip
+
+
+WHOLE_STUDY: Final = {MODELS: 4_000, VARIANTS: 100_000, FRAGMENTS: 100_000}
+"""Programs of the published study's size."""
+CLUSTER: Final = 100
+"""Machines with as many cores as this one."""
+
+
+def _whole(turns: Sequence[Turn]) -> Counted:
+    """What a study of the published size would take at the pace of this one."""
+    rows = []
+    for phase, mine in _by_phase(turns):
+        done = [count for count in mine[-1].done.values() if count]
+        if phase in WHOLE_STUDY and done:
+            hours = sum(turn.seconds for turn in mine) / 3600 * WHOLE_STUDY[phase] * len(done) / sum(done)
+            core_hours = sum(turn.cpu_s for turn in mine) / 3600 * WHOLE_STUDY[phase] * len(done) / sum(done)
+            rows.append((phase, WHOLE_STUDY[phase], len(done), core_hours or None, hours, hours / CLUSTER))
+    return Counted(
+        "whole", f"What {WHOLE_STUDY[MODELS]:,} models and {WHOLE_STUDY[VARIANTS]:,} variants would take",
+        f"every program on every platform of this study, at its pace so far, on this machine and on {CLUSTER} like it; "
+        "a program on one platform costs as much as the mean of those that ran",
+        ("phase", "programs", "platforms", "core hours", "hours here", f"hours on {CLUSTER} machines"), tuple(rows),
+    )  # fmt: skip
+
+
+def _by_phase(turns: Sequence[Turn]) -> Iterator[tuple[str, list[Turn]]]:
     for phase in PHASES:
         mine = [turn for turn in turns if turn.phase == phase]
-        seconds = sum(turn.seconds for turn in mine)
-        if seconds:
-            ran = sum(mine[-1].done.values())
-            rows.append((phase, len(mine), round(seconds / 3600, 3), ran, round(3600 * ran / seconds, 1)))
-    return Counted(
-        "cost", "What each phase took", "turns that came to their end, by the clock; explanations at the end left out",
-        ("phase", "turns", "hours", "programs on platforms", "per hour"), tuple(rows),
-    )  # fmt: skip
+        if sum(turn.seconds for turn in mine):
+            yield phase, mine
 
 
 def _ledgers(

@@ -21,7 +21,7 @@ from mindgap.study.tables import Counted, campaigns_of, distinct_findings, table
 
 MOST_FIRST = 8
 """Entries of the list of what to fix first."""
-SHOWN = ("programs", "margins", "issues", "cost")
+SHOWN = ("programs", "margins", "operators", "issues", "experiments", "cost", "whole")
 """Tables on the page; the figures show the others, and study.json has all."""
 TITLES = {MODELS: "Unmodified models", VARIANTS: "Variants"}
 
