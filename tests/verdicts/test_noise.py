@@ -119,6 +119,35 @@ def test_cancellation_before_a_result_shows_in_its_floor():
     assert wild.norm() > 100 * calm.norm()
 
 
+X, Y = torch.linspace(0.1, 2.0, 64), torch.linspace(1.9, 0.3, 64)
+
+
+@pytest.mark.parametrize(
+    ("function", "in_steps", "inputs"),
+    [
+        (torch.addcmul, lambda s, x, y: s + x * y, (-(X * Y), X, Y)),
+        (torch.addcdiv, lambda s, x, y: s + x / y, (-(X / Y), X, Y)),
+        (lambda s, x: torch.add(s, x, alpha=-0.3), lambda s, x: s - 0.3 * x, (X * 0.3001, X)),
+        (lambda s, x: torch.sub(s, x, alpha=0.3), lambda s, x: s - 0.3 * x, (X * 0.3001, X)),
+        (lambda x, y: torch.lerp(x, y, 0.3), lambda x, y: x + 0.3 * (y - x), (X, -X * (0.7001 / 0.3))),
+        (
+            lambda x, y: torch.view_as_real(torch.complex(x, y) * torch.complex(1.0001 * y, x)),
+            lambda x, y: torch.stack([x * (1.0001 * y) - y * x, x * x + y * (1.0001 * y)], -1),
+            (X, Y),
+        ),
+        (torch.logaddexp, torch.logaddexp, (torch.full((64,), -0.6931472), torch.full((64,), -0.6931472))),
+        (torch.sinc, torch.sinc, (torch.arange(1.0, 65.0),)),
+    ],
+)
+def test_a_product_that_its_sum_cancels_is_anybodys_rounding(function, in_steps, inputs):
+    """One platform rounds the product, another adds it as it is: the difference is all that a cancellation leaves."""
+    floor = spread_of(function, *inputs).double()
+    exact = function(*(tensor.double() for tensor in inputs))
+    off = (in_steps(*inputs).double() - exact).abs()
+    assert (off > 100 * torch.finfo(torch.float32).eps * exact.abs()).any()
+    assert (off <= THRESHOLD * floor).all()
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 @pytest.mark.parametrize("count", [64, 8192])
 def test_the_tail_of_gelu_has_a_floor_where_its_formula_gives_zero(approximate, count):

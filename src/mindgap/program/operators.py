@@ -59,6 +59,7 @@ class Traits:
     terms: Terms = Terms.ONE
     adds: bool = False  # a plain sum or mean
     sums: bool = False  # it adds up products of its tensors' elements: of |elements| it makes the sum of |terms|
+    cancels: bool = False  # a product or another function that rounds, and then one sum that may cancel it
     averages: bool = False  # and divides the sum by their number
     transforms: bool = False  # a Fourier transform: adds up everything along `dim`, times factors of size 1
     scans: bool = False  # a running sum, or one by index: computed one term after the other almost everywhere
@@ -190,20 +191,22 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(EXACT, unspecified=("shift-out-of-range",), takes="whole", traps=True), """bitwise_left_shift
         bitwise_right_shift __lshift__ __rshift__ __ilshift__ __irshift__"""),
     # One rounding
-    (Traits(ONCE), """add sub subtract rsub mul multiply div divide true_divide addcmul addcdiv lerp sqrt rsqrt
-        reciprocal square leaky_relu prelu _prelu_kernel rrelu rrelu_with_noise softshrink linspace logspace deg2rad
-        rad2deg complex polar angle glu _foreach_add _foreach_sub _foreach_mul _foreach_div _foreach_sqrt
-        _foreach_reciprocal _foreach_addcmul _foreach_addcdiv _foreach_lerp"""),
+    (Traits(ONCE), """add sub subtract rsub mul multiply div divide true_divide sqrt rsqrt reciprocal square
+        leaky_relu prelu _prelu_kernel rrelu rrelu_with_noise softshrink linspace logspace deg2rad rad2deg complex
+        polar angle glu _foreach_add _foreach_sub _foreach_mul _foreach_div _foreach_sqrt _foreach_reciprocal"""),
     (Traits(ONCE, clips=True), "hardswish hardsigmoid"),
     (Traits(ONCE, drops=True), "dropout alpha_dropout feature_dropout native_dropout"),
     (Traits(ONCE, casts=True, unspecified=("float-to-integer",)), "to _to_copy"),
     (Traits(ONCE, casts=True, unspecified=("float-to-integer",), lends=True), "type_as"),
     (Traits(ONCE, ulps=2), """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan arcsin arccos arctan sinh
-        cosh tanh asinh acosh atanh arcsinh arccosh arctanh sigmoid erf erfc erfinv logit sinc silu xlogy logaddexp
-        logaddexp2 hypot atan2 arctan2 special_expit special_log1p special_expm1 special_erf special_erfc special_xlogy
+        cosh tanh asinh acosh atanh arcsinh arccosh arctanh sigmoid erf erfc erfinv logit silu xlogy hypot atan2 arctan2
+        special_expit special_log1p special_expm1 special_erf special_erfc special_xlogy
         special_exp2"""),
     (Traits(ABSOLUTE), "softplus log_sigmoid log_sigmoid_forward elu celu selu"),
     (Traits(ABSOLUTE, follows_argument=True), "gelu mish"),
+    # A product or a function that rounds, and then a sum that may cancel it
+    (Traits(cancels=True), """addcmul addcdiv lerp _foreach_addcmul _foreach_addcdiv _foreach_lerp logaddexp logaddexp2
+        sinc special_sinc"""),
     # Products
     (Traits(operands=_BOTH, terms=Terms.INNER, sums=True, takes="matrices"), "matmul linalg_matmul"),
     (Traits(operands=_BOTH, terms=Terms.INNER, sums=True, takes="matrices", rank=2), "mm"),

@@ -15,7 +15,7 @@ from mindgap.program.operators import Rounding, Terms, traits
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, NoisePool
 from mindgap.verdicts.runner import Call, tensors_in
-from mindgap.verdicts.terms import accumulates, length, transformed
+from mindgap.verdicts.terms import accumulates, cancels, length, transformed
 
 LENGTH_PER_ULP: Final = 64
 """A sum of n terms gets max(1, sqrt(n / 64)) times the noise: sequential float32 sums err by sqrt(n / 3) units,
@@ -66,6 +66,8 @@ class _Plan:
         kind = known.rounding
         if kind is Rounding.EXACT and accumulates(call):
             kind = Rounding.INSIDE
+        if kind is Rounding.ONCE and cancels(call):
+            return cls(Rounding.INSIDE, call.inplace, positions=tuple(range(len(call.args))))
         if kind is Rounding.ONCE and not call.tensors():
             return cls(Rounding.INSIDE, False, numbers=_numbers(call))
         if kind is not Rounding.INSIDE:

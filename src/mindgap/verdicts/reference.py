@@ -12,7 +12,7 @@ from mindgap.program.precision import widen
 from mindgap.program.state import repeats
 from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.runner import Call, default_dtype, tensors_in, widened
-from mindgap.verdicts.terms import accumulates, adds_up, exactly_added, on_copies
+from mindgap.verdicts.terms import accumulates, adds_up, cancels, exactly_added, on_copies
 
 
 @dataclass
@@ -58,13 +58,14 @@ class Stepwise:
                 value = wide.make()
         except (RuntimeError, TypeError, ValueError, NotImplementedError):
             return call.make()  # no such kernel in float64: its own precision is all there is
-        before = on_copies(call) if call.inplace and adds_up(call) else call
+        adds = adds_up(call) or cancels(call)
+        before = on_copies(call) if call.inplace and adds else call
         own = _one_or_all(call.mutated()) if call.inplace else call.make()
         pairs = list(zip(tensors_in(own), tensors_in(_one_or_all(wide.mutated()) if call.inplace else value)))
         if any(first.shape != second.shape for first, second in pairs):
             return own
         exact = [self._round_into(first, second) for first, second in pairs]
-        if adds_up(call) and exact[0] is not None and bool(exact[0].any()):
+        if adds and exact[0] is not None and bool(exact[0].any()):
             everywhere = exactly_added(before)  # a sum may be exact by chance, with partial sums that are not
             exact[0] = None if everywhere is None else exact[0] & everywhere
         self.exact[call.key] = exact

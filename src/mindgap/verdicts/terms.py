@@ -93,6 +93,17 @@ def adds_up(call: Call) -> bool:
     return call.is_operator and (traits(call.op).sums or accumulates(call))
 
 
+def cancels(call: Call) -> bool:
+    """Whether the call rounds a product or a function and then adds it to one more term: `a + alpha * b`, or a product
+    of complex numbers."""
+    if traits(call.op).cancels:
+        return True
+    position = ops.position_of(call.op, "alpha") if call.is_operator else None
+    alpha = 1 if position is None else call.argument(position, "alpha", 1)
+    is_power_of_two = alpha == 0 or abs(math.frexp(alpha.real)[0]) == 0.5  # then the product does not round
+    return not is_power_of_two or any(tensor.is_complex() for tensor in call.tensors())
+
+
 def transformed(call: Call) -> list[int]:
     """The dimensions that a Fourier transform adds up along; all of them where it names none."""
     position = ops.position_of(call.op, "dim") or 0
