@@ -9,8 +9,9 @@
 Declared is what a platform's package registers, read without importing it. Observed is what ran here: every operator
 of real models and of torch's catalogue, in every dtype, on many inputs, each difference run again alone.
 
-Exit code: 0; 1 when --baseline shows something worse, or a platform lacks an operator of MODEL that nothing can
-replace; 2 wrong usage; 3 a bug in mindgap; 130, 143 or 129 interrupted.
+Exit code: 0, also for a model that could run perhaps; 1 when --baseline shows something worse, or a platform lacks an
+operator of MODEL that nothing can replace; 2 wrong usage, or nothing is declared of any platform; 3 a bug in mindgap;
+130, 143 or 129 interrupted.
 """
 
 from __future__ import annotations
@@ -114,6 +115,9 @@ def command(
     shown = names or (OBSERVED if runs_here else DEFAULT)
     answer = declared_answer(shown, counted, package or (), asked)
     interrupted = False
+    if not answer.declared and directory is None:
+        reasons = "; ".join(f"{name}: {why}" for name, why in (answer.unknown or {}).items())
+        raise UsageError("nothing is declared of any of these platforms", cause=reasons)
     if model is not None:
         answer = model_answer(answer, model, _operators_of(model, seed, config))
     elif runs_here:

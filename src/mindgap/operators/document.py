@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindgap.operators.declared import Count, Declaration, Has
-from mindgap.operators.models import Need, Reach
+from mindgap.operators.models import Need, Reach, prospect
 from mindgap.operators.observed import ORDER, Grade, Observed, Share
 from mindgap.operators.proving import Proof
 from mindgap.reading.files import read_file, refusing
@@ -46,6 +46,8 @@ class Answer:
     """Scripts for what is wrong or crashes, and whether they showed it again."""
     operators: tuple[str, ...] = ()
     """Operators that were asked for by name; all where empty."""
+    without_samples: str = ""
+    """Why torch's own samples are not among the invocations; empty where they are, or were not asked for."""
     versions: Mapping[str, str] | None = None
 
 
@@ -68,6 +70,7 @@ def document(answer: Answer) -> dict[str, Any]:
             }
             for item in answer.reaches
         ],
+        "could_run": {platform: prospect(needs).value for platform, needs in (answer.needs or {}).items()},
         "needs": {
             platform: [
                 {"operator": n.op, "has": n.has.value, "replacement": list(n.replacement),
@@ -111,6 +114,8 @@ def _observed(answer: Answer, found: Observed) -> dict[str, Any]:
         "scripts": [asdict(proof) for proof in answer.proofs],
         "versions": dict(found.versions),
         "programs": found.programs,
+        "kinds": dict(found.kinds),
+        "without_samples": answer.without_samples,
         "shares": [
             {
                 "platform": s.platform, "dtype": s.dtype, "exercised": s.exercised, "running": s.running,

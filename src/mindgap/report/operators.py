@@ -7,6 +7,7 @@ from typing import Final
 
 from mindgap.operators.declared import REFERENCE, Has
 from mindgap.operators.document import Answer, Change
+from mindgap.operators.models import lacking, prospect
 from mindgap.operators.observed import Grade, Observed, blocking
 from mindgap.report.markdown import cell, made_with, markdown_table
 
@@ -72,14 +73,13 @@ def _by_name(answer: Answer) -> Section:
 def _needs(answer: Answer, most: int) -> Iterator[Section]:
     rows = []
     for platform, needs in (answer.needs or {}).items():
-        missing = [need for need in needs if not need.has.runs]
+        missing = lacking(needs)
         replaced = sum(bool(need.replacement) for need in missing)
-        word = "yes" if not missing else "with decompositions" if replaced == len(missing) else "no"
-        if any(need.has is Has.UNKNOWN for need in missing):
-            word = "not known"
-        rows.append([platform, str(len(needs)), str(len(missing)), str(replaced), word])
+        some = sum(need.has is Has.SOME for need in needs)
+        told = (len(needs), len(missing), replaced, some)
+        rows.append([platform, *map(str, told), prospect(needs).value])
     title = f"{answer.model}: declared (nothing ran), predicted from what packages register"
-    yield title, ["platform", "operators", "missing", "replaceable", "could run"], rows
+    yield title, ["platform", "operators", "missing", "replaceable", "some calls only", "could run"], rows
     rows = []
     for platform, needs in (answer.needs or {}).items():
         for need in [need for need in needs if not need.has.runs][:most]:
@@ -167,14 +167,15 @@ def _scripts(answer: Answer) -> Section:
             p.platform,
             p.operator,
             p.dtype,
-            "yes" if p.reproduces else "no",
+            "yes" if p.reproduces else "no" if p.tried else "not tried",
             p.script,
             p.said.splitlines()[-1][:120] if p.said else "",
         ]
         for p in answer.proofs
     ]
-    again = sum(proof.reproduces for proof in answer.proofs)
+    again, untried = sum(p.reproduces for p in answer.proofs), sum(not p.tried for p in answer.proofs)
     title = f"scripts for what is wrong or crashes: {again} of {len(rows)} showed it again in a fresh process"
+    title += f", {untried} could not be tried: their programs are not in the ledger" if untried else ""
     return title, ["platform", "operator", "dtype", "again", "script", "what it printed last"], rows
 
 
@@ -214,6 +215,8 @@ def _notes_on_runs(answer: Answer) -> Iterator[str]:
     """What did not run, or not where it was asked to."""
     found = answer.observed
     assert found is not None
+    if answer.without_samples:
+        yield f"torch's own samples (OpInfo) are not among the invocations: {answer.without_samples}"
     for dtype in found.sweep.dtypes:
         if not any(taken == dtype and op in found.sweep.operators for op, taken in found.exercised):
             yield f"{dtype}: nothing ran in it: eager takes none of these operators, or their turn has not come"
