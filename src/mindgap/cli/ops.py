@@ -59,7 +59,10 @@ def command(
         str | None, typer.Option("--ops", help="Operators, comma-separated: softmax, aten.add.Tensor. Default: all.")
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="Element types to run, comma-separated. Default: float32,int64.")
+        str | None,
+        typer.Option(
+            help="Element types to run, comma-separated (default: float32,int64); with --declared, what takes them."
+        ),
     ] = None,
     models: Annotated[
         Path | None,
@@ -113,7 +116,7 @@ def command(
     counted = models_of(models)
     runs_here = not declared and model is None
     shown = names or (OBSERVED if runs_here else DEFAULT)
-    answer = declared_answer(shown, counted, package or (), asked)
+    answer = declared_answer(shown, counted, package or (), asked, dtypes if dtype is not None else ())
     interrupted = False
     if not answer.declared and directory is None:
         reasons = "; ".join(f"{name}: {why}" for name, why in (answer.unknown or {}).items())

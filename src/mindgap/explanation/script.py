@@ -204,7 +204,7 @@ def _failures(spec: PlatformSpec) -> str:
 
 
 def _main_failures(platform: str, shared_deaths: bool) -> str:
-    """Whether only one of both runs; where that is asked for, also whether the platform dies where eager does not run."""
+    """Whether only one of both runs; where that is asked for, also whether the platform dies anyway."""
     shared = [
         '    if platform == "dies":  # whether eager shares that or not',
         '        found = "BOTH DIE" if eager == "dies" else "DIFFERS"',

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mindgap.operators.declared import REFERENCE, counts, declarations
+from mindgap.operators.declared import REFERENCE, counts, declarations, taken
 from mindgap.operators.document import Answer
 from mindgap.operators.models import Prospect, needs, prospect, reach
 from mindgap.operators.native import installed_version, native_operators
@@ -18,7 +18,11 @@ from mindgap.records.variant import SAMPLES, SAMPLES_NEED
 
 
 def declared_answer(
-    platforms: Sequence[str], models: Models, packages: Sequence[Path] = (), asked: Sequence[str] = ()
+    platforms: Sequence[str],
+    models: Models,
+    packages: Sequence[Path] = (),
+    asked: Sequence[str] = (),
+    dtypes: Sequence[str] = (),
 ) -> Answer:
     """What platforms declare, next to the reference, and which real models that would let run. Nothing is executed."""
     operators = chosen(asked, list(native_operators())) if asked else []
@@ -30,6 +34,7 @@ def declared_answer(
         declared=tuple(shown),
         own=tuple(counts(shown, reference, own_only=True)),
         any_way=tuple(counts(shown, reference, own_only=False)),
+        taken=tuple(taken(shown, dtypes, operators)),
         unknown=unknown,
         reaches=tuple(reach(models, item.platform, item.has) for item in shown if item.is_complete and not asked),
         models=f"{models.where} ({len(models.operators):,} models, {len(weights)} operators)",

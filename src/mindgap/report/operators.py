@@ -23,6 +23,10 @@ def sections(answer: Answer, most: int = MOST_ROWS) -> Iterator[Section]:
     """The tables of an answer: declared, predicted, observed, each under a title that says which."""
     if answer.declared and not answer.needs:
         yield _declared(answer)
+    if any(item.providers for item in answer.declared) and not answer.needs:
+        yield _providers(answer)
+    if answer.taken and not answer.needs:
+        yield _by_dtype(answer)
     if answer.needs:
         yield from _needs(answer, most)
     if answer.operators and answer.declared and not answer.needs:
@@ -62,6 +66,24 @@ def _declared(answer: Answer) -> Section:
 
 def _fewer(lacking: int, percent: float, is_complete: bool) -> str:
     return f"{lacking} ({percent:.1f}%)" if is_complete else "list incomplete"
+
+
+def _providers(answer: Answer) -> Section:
+    """A kernel for an element type is not all that runs: a runtime may insert casts."""
+    rows = [
+        [item.platform, one.name, f"{one.kernels:,}", str(one.operators),
+         ", ".join(f"{dtype} {count}" for dtype, count in one.by_dtype.items())]
+        for item in answer.declared
+        for one in item.providers
+    ]  # fmt: skip
+    title = "declared (nothing ran): kernels by provider, and operators of ONNX by element type"
+    return title, ["platform", "provider", "kernels", "operators of ONNX", "of those, by element type"], rows
+
+
+def _by_dtype(answer: Answer) -> Section:
+    rows = [[t.platform, t.dtype, *map(str, (t.taken, t.refused, t.untold))] for t in answer.taken]
+    title = "declared (nothing ran): operators that a platform has, by element type"
+    return title, ["platform", "dtype", "take it", "do not", "not told"], rows
 
 
 def _by_name(answer: Answer) -> Section:
