@@ -276,7 +276,10 @@ def test_another_version_of_a_platform_is_said_and_kept_apart(tmp_path: Path) ->
     assert any("versions 1 and 2" in line for line in undecided(ending.campaign))
 
 
-_WITHOUT_FRAGMENTS = "ALTER TABLE programs DROP COLUMN kind; ALTER TABLE verdicts DROP COLUMN crowd_only;"
+_WITHOUT_FALLBACK = "ALTER TABLE outcomes DROP COLUMN fallback;"
+_WITHOUT_FRAGMENTS = (
+    f"{_WITHOUT_FALLBACK} ALTER TABLE programs DROP COLUMN kind; ALTER TABLE verdicts DROP COLUMN crowd_only;"
+)
 
 
 def test_a_ledger_of_schema_2_is_brought_up_to_date(planted: Path, tmp_path: Path) -> None:

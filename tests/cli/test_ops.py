@@ -25,6 +25,37 @@ def test_declared_tables_are_printed_written_and_compared(mindgap: Run, tmp_path
     assert again.returncode == 1 and "1 of them worse" in again.stdout and lost in again.stdout
 
 
+MODEL = """import torch
+
+def build():
+    return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), (torch.ones(2, 4),)
+
+class Pool(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.adaptive_avg_pool3d(x, 1)
+
+def pool():
+    return Pool(), (torch.ones(1, 2, 4, 4, 4),)
+"""
+
+
+def test_whether_platforms_could_run_a_model(mindgap: Run, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    fits = mindgap("ops", "model.py:build", "--on", "eager:mps,eager:cuda", "--json", "fits.json")
+    assert fits.returncode == 0, fits.stderr
+    found = json.loads((tmp_path / "fits.json").read_text())
+    assert found["could_run"] == {"eager:mps": "yes", "eager:cuda": "yes"}
+    lacks = mindgap("ops", "model.py:pool", "--on", "eager:mps,eager:npu")
+    assert lacks.returncode == 1 and "adaptive_avg_pool3d" in lacks.stdout and "nothing is declared of" in lacks.stdout
+
+
+def test_a_platform_that_declares_nothing_gives_no_answer(mindgap: Run, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    for options in (("model.py:build",), ("--declared",)):
+        done = mindgap("ops", *options, "--on", "eager:npu")
+        assert done.returncode == 2 and "nothing is declared of" in done.stderr and "torch_npu" in done.stderr
+
+
 def test_an_unknown_operator_names_the_nearest(mindgap: Run) -> None:
     done = mindgap("ops", "--declared", "--ops", "sofmax", "--on", "eager:cuda")
     assert done.returncode == 2 and "there is no operator sofmax" in done.stderr and "softmax" in done.stderr

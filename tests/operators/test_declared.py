@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import zipfile
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mindgap.errors import CorruptFile, MindgapError, UsageError
-from mindgap.operators.declared import REFERENCE, Has, counts, declarations, replacement
+from mindgap.operators.asking import dispatched
+from mindgap.operators.declared import REFERENCE, Has, counts, declarations, replacement, taken
 from mindgap.operators.native import native_operators, parse_native
 from mindgap.operators.packages import read_package
 from mindgap.operators.parts import recorded
@@ -96,6 +98,91 @@ def test_a_replacement_is_made_of_what_the_platform_has() -> None:
 def test_a_list_that_is_known_to_be_incomplete_proves_nothing_missing() -> None:
     (xpu,), _ = declarations(["eager:xpu"])
     assert not xpu.is_complete and Has.MISSING not in xpu.operators.values()
+
+
+TORCH = b"""
+- func: add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+  structured_delegate: add.out
+- func: add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+  dispatch:
+    CPU, MPS: add_out
+- func: newest(Tensor self) -> Tensor
+  dispatch:
+    MPS: newest
+"""
+
+
+def torch_wheel(folder: Path) -> Path:
+    path = folder / "torch-9.9.0-cp311-none-any.whl"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("torchgen/packaged/ATen/native/native_functions.yaml", TORCH)
+    return path
+
+
+def test_the_wheel_of_another_torch_replaces_the_list_of_the_installed_one(tmp_path: Path) -> None:
+    (mps, cpu), _ = declarations(["eager:mps", "eager"], [torch_wheel(tmp_path)])
+    assert mps.source == "torch-9.9.0: native_functions.yaml" and len(mps.operators) == 3
+    assert mps.has("aten.newest.default") is Has.KERNEL and cpu.has("aten.newest.default") is Has.MISSING
+    assert mps.has("aten.add.Tensor") is cpu.has("aten.add.Tensor") is Has.KERNEL
+
+
+def test_a_package_that_nobody_reads_is_refused(wheel: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no platform") as error:
+        declarations(["eager:mps"], [wheel])
+    assert error.value.hint == "--on eager:npu"
+    foreign = make_wheel(tmp_path / "torch_foo-1.0-none-any.whl", PLUGIN.replace(b"NPU", b"FOO"))
+    with pytest.raises(UsageError, match="no platform"):
+        declarations(["eager:mps", "eager:npu"], [foreign])
+    with pytest.raises(UsageError, match="two packages"):
+        declarations(["eager:npu"], [wheel, wheel])
+
+
+TVM = """
+class Importer:
+    def create_convert_map(self):
+        raise SystemExit("it was executed")
+        return {"add.Tensor": self._add, "relu.default": self._relu, **self.more()}
+"""
+
+
+def test_the_table_of_tvm_is_read_from_its_text(tmp_path: Path) -> None:
+    path = tmp_path / "apache_tvm-1.0-none-any.whl"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("tvm/relax/frontend/torch/exported_program_translator.py", TVM)
+    (found,), _ = declarations(["tvm"], [path])
+    assert found.has("aten.add.Tensor") is found.has("aten.relu.default") is Has.KERNEL
+    assert found.has("aten.sin.default") is Has.MISSING
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("tvm/relax/frontend/torch/exported_program_translator.py", "def (")
+    with pytest.raises(CorruptFile):
+        read_package(path)
+
+
+def test_names_of_the_dialect_of_iree(tmp_path: Path) -> None:
+    folder = tmp_path / "iree" / "compiler" / "_mlir_libs"
+    folder.mkdir(parents=True)
+    (folder / "libIREECompiler.so").write_bytes(b"x\x00torch.aten.relu\x00torch.aten.add.Tensor\x00torch.aten.7\x00")
+    found = read_package(tmp_path / "iree")
+    assert found.operators == {"aten.relu.default", "aten.add.Tensor"} and "more than it can lower" in found.note
+
+
+def test_the_dispatcher_of_an_interpreter_is_asked_in_a_process_of_its_own() -> None:
+    version, found = dispatched(Path(sys.executable), "CPU")
+    assert version.startswith("2.") and {"aten.add.out", "aten.relu.default"} <= found
+    with pytest.raises(UsageError, match="cannot be asked") as error:
+        dispatched(Path(sys.executable), "CPU", ("no_such_plugin",))
+    assert "no_such_plugin" in str(error.value.cause)
+
+
+def test_kernels_of_onnxruntime_tell_element_types() -> None:
+    pytest.importorskip("onnxruntime")
+    (found,), _ = declarations(["onnxruntime"])
+    (cpu,) = found.providers
+    assert cpu.name == "CPUExecutionProvider" and cpu.kernels > cpu.operators > 200 and cpu.by_dtype["float32"] > 200
+    assert found.takes("aten.sin.default", "float32") is True and found.takes("aten.sin.default", "bfloat16") is False
+    assert found.takes("aten.conv2d.default", "float32") is None
+    (count,) = taken([found], ["bfloat16"], ["aten.sin.default", "aten.conv2d.default"])
+    assert (count.taken, count.refused, count.untold) == (0, 1, 1)
 
 
 def test_a_platform_without_its_package_says_how_to_get_it() -> None:

@@ -14,7 +14,7 @@ from mindgap.corpus.operator_table import SHIPPED, table_file
 from mindgap.corpus.store import Entry, Status, Store
 from mindgap.errors import CorruptFile, UsageError
 from mindgap.operators.declared import Has
-from mindgap.operators.models import MOST_UNLOCKING, reach
+from mindgap.operators.models import MOST_UNLOCKING, Need, Prospect, prospect, reach
 from mindgap.operators.native import native_operators
 from mindgap.operators.universe import Models, chosen, models_of
 
@@ -34,6 +34,26 @@ def test_the_smoke_corpus_counts_models_per_operator() -> None:
     assert len(found.operators) == 41
     counts = list(found.counts.values())
     assert counts == sorted(counts, reverse=True) and found.counts["aten.linear.default"] > 10
+
+
+@pytest.mark.parametrize(
+    ("needs", "told"),
+    [
+        ([Has.KERNEL, Has.UNTRACED], Prospect.YES),
+        ([Has.KERNEL, Has.SOME], Prospect.PERHAPS),
+        ([Has.SOME, Has.MISSING], Prospect.NO),
+        ([Has.UNKNOWN, Has.KERNEL], Prospect.UNKNOWN),
+    ],
+)
+def test_a_model_and_many_models_are_asked_the_same(needs: list[Has], told: Prospect) -> None:
+    assert prospect([Need(f"op{place}", has) for place, has in enumerate(needs)]) is told
+    kinds = {f"op{place}": has for place, has in enumerate(needs)}
+    found = reach(Models("one", {"m": frozenset(kinds)}), "p", kinds.__getitem__)
+    assert (found.runnable, found.perhaps) == (told is Prospect.YES, told is Prospect.PERHAPS)
+
+
+def test_a_missing_operator_may_be_replaced() -> None:
+    assert prospect([Need("a", Has.MISSING, ("b",)), Need("b", Has.KERNEL)]) is Prospect.REPLACED
 
 
 def test_an_empty_directory_is_no_corpus(tmp_path: Path) -> None:

@@ -70,6 +70,13 @@ def test_what_goes_wrong_on_exceptional_values_only_is_told() -> None:
     assert not _cell([good, special, wrong]).only_exceptional and not _cell([good]).only_exceptional
 
 
+def test_what_ran_elsewhere_is_read_from_its_share() -> None:
+    note = "25% of its operators ran on its CPU provider"
+    cell = _cell([row(conclusion="agrees"), row(conclusion="agrees", note=note, fallback=0.25)])
+    assert cell.runs_elsewhere == note
+    assert not _cell([row(conclusion="agrees", note="it falls back to nothing", fallback=0.0)]).runs_elsewhere
+
+
 def test_a_confirmed_invocation_is_the_worst_of_its_grade() -> None:
     wrong = row(conclusion="diverges", kind="value", blame="candidate")
     cell = _cell([wrong, replace(wrong, number=7, again=1)])

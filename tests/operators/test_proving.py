@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from mindgap.operators.document import Answer
 from mindgap.operators.observed import Grade, read_sweep
 from mindgap.operators.proving import FILE, proofs, prove
 from mindgap.operators.sweeping import sweep
+from mindgap.report.operators import sections
+from tests.campaign import herd
+from tests.campaign.test_crowds import config
+
+
+def test_a_program_that_is_not_there_is_counted_and_shown(tmp_path: Path) -> None:
+    settings = config()
+    assert sweep(tmp_path, ["herd"], [herd.WRONG], ["float32"], kinds=("ordinary",), config=settings).complete
+    data = sqlite3.connect(tmp_path / "ledger.sqlite")
+    data.executescript("UPDATE programs SET program = NULL; UPDATE programs SET recipe = '{}' WHERE 0;")
+    data.close()
+    found = read_sweep(tmp_path)
+    (proof,) = prove(tmp_path, found, settings)
+    assert not proof.tried and not proof.reproduces and not proof.script
+    title = next(title for title, _, _ in sections(Answer(proofs=(proof,))))
+    assert "1 could not be tried" in title
 
 
 def test_a_wrong_cell_gets_a_script_that_shows_it(tmp_path: Path) -> None:

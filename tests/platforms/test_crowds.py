@@ -45,10 +45,12 @@ def parcel(structure: str, number: float) -> Parcel:
     return Parcel(encode(program, compression=0), structure=structure)
 
 
-def settled(pool: Pool, name: str, cases: list[Parcel], tmp_path: Path, apart: bool) -> list[Outcome]:
+def settled(
+    pool: Pool, name: str, cases: list[Parcel], tmp_path: Path, apart: bool, asked: PlatformSpec | None = None
+) -> list[Outcome]:
     files = tuple(str(tmp_path / f"{name}{number}") for number in range(len(cases)))
     answers: list[CrowdRun] = []
-    pool.ask(spec(name), run_crowd, RunCrowd(tuple(cases), files, apart), on_item=answers.append)
+    pool.ask(asked or spec(name), run_crowd, RunCrowd(tuple(cases), files, apart), on_item=answers.append)
     assert not any(answer.failure for answer in answers)
     return [outcome for answer in answers for outcome in answer.outcomes if outcome is not None]
 
@@ -155,3 +157,30 @@ def test_what_whole_programs_share_is_made_once_for_all_of_a_request(pool: Pool,
         found: list[Outcome] = []
         pool.ask(hasty, run_cases, RunCases(cases, files, cheaper=cheaper), on_item=found.append)
         assert [outcome.note for outcome in found] == notes
+
+
+def elsewhere(share: float, **options: object) -> PlatformSpec:
+    adapter = "tests.platforms.turns:Elsewhere"
+    return replace(spec(f"elsewhere{share:g}"), adapter=adapter, options={"share": share, **options})
+
+
+def test_what_ran_elsewhere_is_told_where_it_is_known(pool: Pool, tmp_path: Path) -> None:
+    cases, some = [parcel("neg", 1), parcel("abs", -1)], elsewhere(0.25)
+    for outcome in (
+        *settled(pool, some.name, cases[:1], tmp_path, False, some),
+        *settled(pool, some.name, cases, tmp_path, True, some),
+    ):
+        assert outcome.fallback == 0.25 and outcome.note == "25% of its operators ran on somebody else"
+    for outcome in settled(pool, some.name, cases, tmp_path, False, some):
+        assert outcome.fallback is None
+        assert outcome.note == "25% of the operators of its crowd of 2 ran on somebody else"
+    all_of_it = elsewhere(1.0)
+    for outcome in settled(pool, all_of_it.name, cases, tmp_path, False, all_of_it):
+        assert outcome.fallback == 1.0 and outcome.note == "100% of its operators ran on somebody else"
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_fallback_that_is_forbidden_is_a_refusal_in_a_crowd_too(pool: Pool, tmp_path: Path, apart: bool) -> None:
+    strict = elsewhere(0.5, fallback="forbid")
+    (found,) = settled(pool, strict.name, [parcel("neg", 1)], tmp_path, apart, strict)
+    assert found.status is Status.UNSUPPORTED and "which is forbidden" in found.message

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import torch
 
-from mindgap.platforms.base import Platform, Prepared, StageClock
+from mindgap.platforms.base import Fallback, Platform, Prepared, StageClock
 from mindgap.program.case import Case
 from mindgap.program.interpret import Executable
 from mindgap.records.outcome import Ran, Stage
@@ -76,3 +76,15 @@ class Hasty(Turns):
             run = _Run(case)
             run.note = f"foreseen {self.foreseen}"
             return run
+
+
+class Elsewhere(Turns):
+    """Gives a share of its operators to somebody else."""
+
+    runtime = "elsewhere"
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        run = super().prepare(case, clock)
+        run.note = ""
+        run.fallback = Fallback(float(str(self.spec.options["share"])), "somebody else")
+        return run

@@ -18,7 +18,7 @@ TABLES: Final = {
         p.kind, p.intent, p.mutations, p.nodes, p.recipe, p.steps
         FROM programs p JOIN bases b ON b.id = p.base ORDER BY p.id""",
     "outcomes": """SELECT o.program, f.name AS platform, f.version, o.status, o.stage, o.message, o.class,
-        HEX(o.digest) AS digest, o.stable, o.note, o.seconds
+        HEX(o.digest) AS digest, o.stable, o.note, o.seconds, o.fallback
         FROM outcomes o JOIN platforms f ON f.id = o.platform ORDER BY 1, 2, 3""",
     "verdicts": """SELECT v.program, f.name AS platform, f.version, v.conclusion, v.kind, v.blame, v.error_over_bound,
         v.eager_error_over_bound, v.worst, v.rule, v.fault, v.sentence

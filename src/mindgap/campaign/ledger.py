@@ -39,7 +39,7 @@ from mindgap.records.verdict import Conclusion
 STEPS: Final = 10_000_000
 MOST_STEPS: Final = 20_000_000_000
 """Of SQLite's machine for one reading, some minutes: a campaign of 10,000 variants takes some millions."""
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 VARIANT, FRAGMENT = "variant", "fragment"
 """Kinds of programs."""
 PLACES: Final = "finding_places"
@@ -61,7 +61,7 @@ CREATE TABLE IF NOT EXISTS programs (
 CREATE TABLE IF NOT EXISTS outcomes (
   program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
   status TEXT NOT NULL, stage TEXT NOT NULL, message TEXT NOT NULL, class TEXT NOT NULL, digest BLOB, stable INTEGER,
-  note TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (program, platform)) WITHOUT ROWID;
+  note TEXT NOT NULL, seconds REAL NOT NULL, fallback REAL, PRIMARY KEY (program, platform)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS verdicts (
   program INTEGER NOT NULL REFERENCES programs (id), platform INTEGER NOT NULL REFERENCES platforms (id),
   conclusion TEXT NOT NULL, kind TEXT, blame TEXT, error_over_bound REAL, eager_error_over_bound REAL, worst TEXT,
@@ -125,6 +125,12 @@ ALTER TABLE verdicts ADD COLUMN crowd_only INTEGER NOT NULL DEFAULT 0;
 UPDATE meta SET value = '3' WHERE key = 'schema';
 """
 """From schema 2, which knew no fragments."""
+
+_FROM_3: Final = """
+ALTER TABLE outcomes ADD COLUMN fallback REAL;
+UPDATE meta SET value = '4' WHERE key = 'schema';
+"""
+"""From schema 3, which did not know what ran elsewhere."""
 
 QUIET: Final = (Conclusion.AGREES, Conclusion.ROUNDING)
 """Verdicts whose sentence nobody will read: left out, they are most of the ledger."""
@@ -207,7 +213,7 @@ class Ledger:
         with self._data:
             version = f"INSERT OR IGNORE INTO meta VALUES ('schema', '{SCHEMA_VERSION}')"
             self._data.executescript(f"BEGIN; {SCHEMA} {version}; COMMIT;")
-        for older, script in ((1, _FROM_1), (2, _FROM_2)):
+        for older, script in ((1, _FROM_1), (2, _FROM_2), (3, _FROM_3)):
             if 0 < found <= older:
                 self._data.executescript(f"BEGIN; {script} COMMIT;")
         check_content(self._data)
@@ -271,7 +277,8 @@ class Ledger:
     def outcomes(self, program: int) -> dict[str, Outcome]:
         """What platforms did with a program in the versions that they have now, without the outputs."""
         names = {number: name for name, number in self._current.items()}
-        query = "SELECT platform, status, stage, message, digest, stable, note, seconds FROM outcomes WHERE program = ?"
+        columns = "platform, status, stage, message, digest, stable, note, seconds, fallback"
+        query = f"SELECT {columns} FROM outcomes WHERE program = ?"
         return {
             names[platform]: Outcome(
                 names[platform],
@@ -279,11 +286,14 @@ class Ledger:
                 Stage(stage),
                 message,
                 note=note,
+                fallback=fallback,
                 stable=None if stable is None else bool(stable),
                 seconds={"all": seconds} if seconds else {},
                 digest=digest.hex() if digest else "",
             )
-            for platform, status, stage, message, digest, stable, note, seconds in self._data.execute(query, (program,))
+            for platform, status, stage, message, digest, stable, note, seconds, fallback in self._data.execute(
+                query, (program,)
+            )
             if platform in names
         }
 
@@ -346,9 +356,9 @@ class Ledger:
         ).rowcount  # fmt: skip
         self._data.executemany(
             # Fragments are entered platform by platform, each time with the baseline: what is known of it adds up.
-            "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "status = excluded.status, stage = excluded.stage, message = excluded.message, class = excluded.class, "
-            "digest = excluded.digest, note = excluded.note, seconds = excluded.seconds, "
+            "digest = excluded.digest, note = excluded.note, seconds = excluded.seconds, fallback = excluded.fallback, "
             "stable = MIN(COALESCE(stable, excluded.stable), COALESCE(excluded.stable, stable))",
             [self._outcome(variant.number, dossier.outcomes[name]) for name in sorted(dossier.fresh)],
         )
@@ -382,7 +392,7 @@ class Ledger:
         return (
             program, self._current[outcome.platform], outcome.status.value, outcome.stage.value, outcome.message,
             message_class(outcome.message), bytes.fromhex(outcome.digest) or None, stable, outcome.note,
-            round(outcome.total_seconds, 6),
+            round(outcome.total_seconds, 6), outcome.fallback,
         )  # fmt: skip
 
     def _verdict(self, program: int, platform: str, dossier: Dossier) -> tuple[Any, ...]:

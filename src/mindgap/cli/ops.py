@@ -9,8 +9,9 @@
 Declared is what a platform's package registers, read without importing it. Observed is what ran here: every operator
 of real models and of torch's catalogue, in every dtype, on many inputs, each difference run again alone.
 
-Exit code: 0; 1 when --baseline shows something worse, or a platform lacks an operator of MODEL that nothing can
-replace; 2 wrong usage; 3 a bug in mindgap; 130, 143 or 129 interrupted.
+Exit code: 0, also for a model that could run perhaps; 1 when --baseline shows something worse, or a platform lacks an
+operator of MODEL that nothing can replace; 2 wrong usage, or nothing is declared of any platform; 3 a bug in mindgap;
+130, 143 or 129 interrupted.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ def command(
         str | None, typer.Option("--ops", help="Operators, comma-separated: softmax, aten.add.Tensor. Default: all.")
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="Element types to run, comma-separated. Default: float32,int64.")
+        str | None,
+        typer.Option(
+            help="Element types to run, comma-separated (default: float32,int64); with --declared, what takes them."
+        ),
     ] = None,
     models: Annotated[
         Path | None,
@@ -112,8 +116,11 @@ def command(
     counted = models_of(models)
     runs_here = not declared and model is None
     shown = names or (OBSERVED if runs_here else DEFAULT)
-    answer = declared_answer(shown, counted, package or (), asked)
+    answer = declared_answer(shown, counted, package or (), asked, dtypes if dtype is not None else ())
     interrupted = False
+    if not answer.declared and directory is None:
+        reasons = "; ".join(f"{name}: {why}" for name, why in (answer.unknown or {}).items())
+        raise UsageError("nothing is declared of any of these platforms", cause=reasons)
     if model is not None:
         answer = model_answer(answer, model, _operators_of(model, seed, config))
     elif runs_here:

@@ -26,6 +26,7 @@ TIMEOUT_S: Final = 300.0
 NOT_RUN: Final = "not run: the budget was spent"
 LONGEST_OUTPUT: Final = 2000
 """Characters of what it prints that a report shows."""
+_SHOWN: Final = ("DIFFERS", "BOTH DIE")
 _QUIET: Final = ("PYTHONPATH", "PYTHONSTARTUP")
 
 
@@ -47,17 +48,19 @@ def write_reproducer(
     spec: PlatformSpec,
     versions: Mapping[str, str],
     until: float = math.inf,
+    shared_deaths: bool = False,
 ) -> Reproducer:
     """Write the script, run it, and fall back to exact operator names when the readable form shows nothing.
 
-    After `until` on the monotonic clock the script that was written last stays, run or not.
+    After `until` on the monotonic clock the script that was written last stays, run or not. With `shared_deaths`,
+    a death that eager shares is shown as well.
     """
     result = None
     for exact in (False, True):
         left = min(TIMEOUT_S, until - time.monotonic())
         if result is not None and left <= 0:
             break
-        script = write_script(witness, found, spec, versions, exact)
+        script = write_script(witness, found, spec, versions, exact, shared_deaths)
         if result is not None and script.text == result.text:
             break
         result = _tried(folder, script, left)
@@ -92,7 +95,7 @@ def _tried(folder: Path, script: Script, timeout_s: float) -> Reproducer:
     except subprocess.TimeoutExpired:
         return Reproducer(path, script.text, False, f"no answer within {timeout_s:.0f} s")
     said = done.stdout.strip() or done.stderr.strip()
-    shown = done.returncode == 1 and "DIFFERS" in done.stdout
+    shown = done.returncode == 1 and any(word in done.stdout for word in _SHOWN)
     return Reproducer(path, script.text, shown, shortened(said if shown else done.stdout + done.stderr))
 
 

@@ -26,9 +26,15 @@ class Script:
 
 
 def write_script(
-    case: Case, found: Examination, spec: PlatformSpec, versions: Mapping[str, str], exact: bool = False
+    case: Case,
+    found: Examination,
+    spec: PlatformSpec,
+    versions: Mapping[str, str],
+    exact: bool = False,
+    shared_deaths: bool = False,
 ) -> Script:
-    """The script for a finding; `exact` writes operators by their own names."""
+    """The script for a finding; `exact` writes operators by their own names, `shared_deaths` also shows a death that
+    eager shares."""
     platform = (adapter_class(spec) or Platform).reproducer(spec)
     code = write_code(case, as_module=platform.exports, returns_changed=platform.exports, exact=exact)
     values = found.eager.ok and found.candidate.ok
@@ -45,7 +51,7 @@ def write_script(
         _other_process(spec) if values and (spec.env or spec.python) else "",
         _SAME if values else "",
         _compare(found) if values else _failures(spec),
-        _main(bool(spec.env or spec.python)) if values else _MAIN_FAILURES.replace("PLATFORM", spec.name),
+        _main(bool(spec.env or spec.python)) if values else _main_failures(spec.name, shared_deaths),
     ]
     return Script("\n\n\n".join(part for part in parts if part) + "\n", code)
 
@@ -191,17 +197,29 @@ def _failures(spec: PlatformSpec) -> str:
     environment = {{**os.environ, **({dict(spec.env)!r} if who != "eager" else {{}})}}
     done = subprocess.run([{python}, __file__, who], capture_output=True, text=True, env=environment)
     if done.returncode == 0:
-        return "returns " + done.stdout.strip(), True
-    last = (done.stderr.strip().splitlines() or [""])[-1]
-    return (f"dies of signal {{-done.returncode}}" if done.returncode < 0 else "refuses: " + last), False'''
+        return "runs", "returns " + done.stdout.strip()
+    if done.returncode < 0:
+        return "dies", f"dies of signal {{-done.returncode}}"
+    return "refuses", "refuses: " + (done.stderr.strip().splitlines() or [""])[-1]'''
 
 
-_MAIN_FAILURES = """if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(on_eager() if sys.argv[1] == "eager" else candidate())
-        sys.exit(0)
-    (eager, eager_runs), (platform, platform_runs) = attempt("eager"), attempt("PLATFORM")
-    print("eager    ", eager)
-    print("platform ", platform)
-    print("DIFFERS" if eager_runs != platform_runs else "no difference")
-    sys.exit(1 if eager_runs != platform_runs else 0)"""
+def _main_failures(platform: str, shared_deaths: bool) -> str:
+    """Whether only one of both runs; where that is asked for, also whether the platform dies anyway."""
+    shared = [
+        '    if platform == "dies":  # whether eager shares that or not',
+        '        found = "BOTH DIE" if eager == "dies" else "DIFFERS"',
+    ]
+    lines = [
+        'if __name__ == "__main__":',
+        "    if len(sys.argv) > 1:",
+        '        print(on_eager() if sys.argv[1] == "eager" else candidate())',
+        "        sys.exit(0)",
+        f'    (eager, eager_said), (platform, platform_said) = attempt("eager"), attempt("{platform}")',
+        '    print("eager    ", eager_said)',
+        '    print("platform ", platform_said)',
+        '    found = "DIFFERS" if (eager == "runs") != (platform == "runs") else ""',
+        *(shared if shared_deaths else []),
+        '    print(found or "no difference")',
+        "    sys.exit(1 if found else 0)",
+    ]
+    return "\n".join(lines)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mindgap.operators.declared import REFERENCE, Has, counts, declarations
+from mindgap.operators.declared import REFERENCE, counts, declarations, taken
 from mindgap.operators.document import Answer
-from mindgap.operators.models import needs, reach
+from mindgap.operators.models import Prospect, needs, prospect, reach
 from mindgap.operators.native import installed_version, native_operators
-from mindgap.operators.observed import read_sweep, shares
+from mindgap.operators.observed import Observed, read_sweep, shares
 from mindgap.operators.proving import proofs
 from mindgap.operators.universe import Models, chosen
+from mindgap.records.variant import SAMPLES, SAMPLES_NEED
 
 
 def declared_answer(
-    platforms: Sequence[str], models: Models, packages: Sequence[Path] = (), asked: Sequence[str] = ()
+    platforms: Sequence[str],
+    models: Models,
+    packages: Sequence[Path] = (),
+    asked: Sequence[str] = (),
+    dtypes: Sequence[str] = (),
 ) -> Answer:
     """What platforms declare, next to the reference, and which real models that would let run. Nothing is executed."""
     operators = chosen(asked, list(native_operators())) if asked else []
@@ -28,6 +34,7 @@ def declared_answer(
         declared=tuple(shown),
         own=tuple(counts(shown, reference, own_only=True)),
         any_way=tuple(counts(shown, reference, own_only=False)),
+        taken=tuple(taken(shown, dtypes, operators)),
         unknown=unknown,
         reaches=tuple(reach(models, item.platform, item.has) for item in shown if item.is_complete and not asked),
         models=f"{models.where} ({len(models.operators):,} models, {len(weights)} operators)",
@@ -55,13 +62,19 @@ def with_observed(answer: Answer, directory: Path) -> Answer:
         shares=tuple(shares(found, answer.weights or {})),
         proofs=tuple(proofs(directory)),
         versions=versions,
+        without_samples=_without_samples(found),
     )
+
+
+def _without_samples(found: Observed) -> str:
+    """Why a sweep that asks for torch's own samples has none."""
+    if SAMPLES not in found.sweep.kinds or found.kinds.get(SAMPLES):
+        return ""
+    if importlib.util.find_spec(SAMPLES_NEED) is None:
+        return f"they need the package {SAMPLES_NEED}: pip install 'mindgap[ops]'"
+    return "their turn has not come, or torch has none of these operators"
 
 
 def is_missing(answer: Answer) -> bool:
     """Whether a platform lacks an operator of the model and nothing could replace it."""
-    return any(
-        not need.has.runs and need.has is not Has.UNKNOWN and not need.replacement
-        for found in (answer.needs or {}).values()
-        for need in found
-    )
+    return any(prospect(found) is Prospect.NO for found in (answer.needs or {}).values())

@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
-from mindgap.operators.declared import Count, Declaration, Has
-from mindgap.operators.models import Need, Reach
+from mindgap.operators.declared import Count, Declaration, Has, Taken
+from mindgap.operators.models import Need, Reach, prospect
 from mindgap.operators.observed import ORDER, Grade, Observed, Share
 from mindgap.operators.proving import Proof
 from mindgap.reading.files import read_file, refusing
@@ -30,6 +30,8 @@ class Answer:
     """Operators with a kernel of their own, next to the reference."""
     any_way: tuple[Count, ...] = ()
     """Operators that run in any way, composites included."""
+    taken: tuple[Taken, ...] = ()
+    """Operators by element type, where element types were asked for."""
     unknown: Mapping[str, str] | None = None
     """Platforms that nothing is declared of, and why."""
     observed: Observed | None = None
@@ -46,6 +48,8 @@ class Answer:
     """Scripts for what is wrong or crashes, and whether they showed it again."""
     operators: tuple[str, ...] = ()
     """Operators that were asked for by name; all where empty."""
+    without_samples: str = ""
+    """Why torch's own samples are not among the invocations; empty where they are, or were not asked for."""
     versions: Mapping[str, str] | None = None
 
 
@@ -57,6 +61,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "versions": dict(answer.versions or {}),
         "model": answer.model or None,
         "models": answer.models,
+        "declared_dtypes": [asdict(item) for item in answer.taken],
         "declared": [_declared(answer, item) for item in answer.declared],
         "not_declared": dict(answer.unknown or {}),
         "predicted": [
@@ -68,6 +73,7 @@ def document(answer: Answer) -> dict[str, Any]:
             }
             for item in answer.reaches
         ],
+        "could_run": {platform: prospect(needs).value for platform, needs in (answer.needs or {}).items()},
         "needs": {
             platform: [
                 {"operator": n.op, "has": n.has.value, "replacement": list(n.replacement),
@@ -98,6 +104,8 @@ def _declared(answer: Answer, item: Declaration) -> dict[str, Any]:
         "parts_not_known": by_name[item.platform].untraced if item.platform in by_name else None,
         "fewer_percent_own_kernels": _percent(own.get(item.platform)),
         "operators": told,
+        "dtypes_by_operator": {op: list(item.dtypes_of[op]) for op in told if op in item.dtypes_of},
+        "providers": [asdict(provider) for provider in item.providers],
     }
 
 
@@ -111,6 +119,8 @@ def _observed(answer: Answer, found: Observed) -> dict[str, Any]:
         "scripts": [asdict(proof) for proof in answer.proofs],
         "versions": dict(found.versions),
         "programs": found.programs,
+        "kinds": dict(found.kinds),
+        "without_samples": answer.without_samples,
         "shares": [
             {
                 "platform": s.platform, "dtype": s.dtype, "exercised": s.exercised, "running": s.running,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from mindgap.operators.declared import Declaration, Has, replacement
@@ -22,6 +23,19 @@ class Need:
     replacement: tuple[str, ...] = ()
     """What torch could make it of there."""
     missing_parts: tuple[str, ...] = ()
+
+
+class Prospect(str, Enum):
+    """Whether a platform could run a model by what it declares."""
+
+    YES = "yes"
+    REPLACED = "with decompositions"
+    """It lacks operators, and has what torch's decompositions make of each of them."""
+    PERHAPS = "perhaps"
+    """It lacks nothing, but has the parts of some calls only of an operator."""
+    NO = "no"
+    UNKNOWN = "not known"
+    """Its list is known to be incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +72,24 @@ def needs(operators: Collection[str], declaration: Declaration) -> list[Need]:
         found.append(
             Need(op, has, replacement(op, declaration) if not has.runs else (), declaration.missing_parts.get(op, ()))
         )
-    return sorted(found, key=lambda need: need.has.runs)
+    return sorted(found, key=lambda need: (need.has.runs, need.has is Has.SOME))
+
+
+def lacking(found: Sequence[Need]) -> list[Need]:
+    """What a platform does not have, as far as it tells."""
+    return [need for need in found if not need.has.runs and need.has is not Has.SOME]
+
+
+def prospect(found: Sequence[Need]) -> Prospect:
+    """Whether a model with these needs could run; the same question as `reach` asks of many."""
+    missing = lacking(found)
+    if any(need.has is not Has.UNKNOWN and not need.replacement for need in missing):
+        return Prospect.NO
+    if any(need.has is Has.UNKNOWN for need in missing):
+        return Prospect.UNKNOWN
+    if any(need.has is Has.SOME for need in found):
+        return Prospect.PERHAPS
+    return Prospect.REPLACED if missing else Prospect.YES
 
 
 def reach(models: Models, platform: str, has: Callable[[str], Has]) -> Reach:

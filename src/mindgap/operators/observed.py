@@ -98,6 +98,8 @@ class Observed:
     programs: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Of each platform's own time."""
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    """Invocations by kind."""
 
     def cell(self, platform: str, op: str, dtype: str) -> Cell:
         return self.cells.get((platform, op, dtype), Cell(Grade.NOT_EXERCISED))
@@ -155,7 +157,7 @@ class Share:
 
 _QUERY: Final = """
 SELECT p.id, p.recipe, f.name, o.status, o.stage, o.message, o.note, v.conclusion, v.kind, v.blame, v.sentence,
-       o.stable IS NOT NULL, e.status
+       o.stable IS NOT NULL, COALESCE(o.fallback, 0), e.status
 FROM programs p JOIN outcomes o ON o.program = p.id JOIN platforms f ON f.id = o.platform
 LEFT JOIN verdicts v ON v.program = p.id AND v.platform = o.platform
 LEFT JOIN (SELECT x.program, x.status FROM outcomes x JOIN platforms g ON g.id = x.platform AND g.name = ?) e
@@ -190,15 +192,15 @@ def _observed(
 ) -> Observed:
     rows: dict[tuple[str, str, str], list[_Invocation]] = {}
     exercised: set[tuple[str, str]] = set()
-    programs = set()
+    programs: dict[int, str] = {}
     for number, recipe, platform, *rest, eager in data.execute(_QUERY, (BASELINE,)):
         focus = [str(item) for item in json.loads(recipe).get("focus", [])]
         if len(focus) != 3:
             continue
         op, dtype, kind = focus
+        programs[number] = kind
         if kind in ROLES:
             dtype = f"{dtype}, {kind}"
-        programs.add(number)
         if eager == Status.OK.value:
             exercised.add((op, dtype))
         if platform != BASELINE:
@@ -213,6 +215,7 @@ def _observed(
         exercised=frozenset(exercised),
         programs=len(programs),
         seconds={name: float(spent or 0.0) for name, spent in seconds.items()},
+        kinds=Counter(programs.values()),
     )
 
 
@@ -232,6 +235,8 @@ class _Invocation:
     sentence: str | None
     again: int
     """Whether it ran twice, alone."""
+    fallback: float = 0.0
+    """The share of its operators that ran elsewhere than the platform says."""
     is_special: bool = False
     """Whether it was made of exceptional values."""
 
@@ -249,7 +254,7 @@ def _cell(rows: Iterable[_Invocation]) -> Cell:
         late = next((row.message for row in found if row.is_late), "")
         return Cell(Grade.NOT_EXERCISED, message=late, refused_like_eager=len(graded))
     row, grade = min(counted, key=lambda pair: (ORDER[pair[1]], not pair[0].again, pair[0].number))
-    elsewhere = next((r.note for r, _ in counted if "fall" in r.note and "back" in r.note), "")
+    elsewhere = next((r.note for r, _ in counted if r.fallback), "")
     return Cell(
         grade,
         dict(Counter(g.value for _, g in counted)),

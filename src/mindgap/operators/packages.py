@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from mindgap.errors import CorruptFile, UsageError
-from mindgap.operators.native import YAML_BYTES, installed_version, operator_name
+from mindgap.operators.native import YAML_BYTES, NativeOperator, installed_version, operator_name, parse_native
 from mindgap.reading.files import read_file, refusing
 from mindgap.reading.yaml import parse_yaml
 from mindgap.reading.zips import Archive
@@ -21,6 +22,9 @@ _LIST: Final = re.compile(r"(^|/)\w*native_functions\w*\.yaml$")
 _PORTABLE: Final = re.compile(r"(^|/)kernels/portable/functions\.yaml$")
 """ExecuTorch's kernels for every device."""
 _FRONTEND: Final = re.compile(r"(^|/)libopenvino_pytorch_frontend\.so[.\d]*$")
+_TVM: Final = re.compile(r"(^|/)relax/frontend/torch/exported_program_translator\.py$")
+_IREE: Final = re.compile(r"(^|/)libIREECompiler\.so$")
+_DIALECT: Final = re.compile(rb"torch\.(aten\.[A-Za-z_]\w{0,80}(?:\.[A-Za-z_]\w{0,40})?)(?=\x00)")
 _OVERLOAD: Final = re.compile(rb"\x00(aten\.[a-z_][A-Za-z0-9_]{0,80}\.[A-Za-z_][A-Za-z0-9_]{0,40})(?=\x00)")
 _SECTIONS: Final = ("supported", "autograd", "symint", "quant")
 """Where a plug-in lists operators of ATen; what it adds itself stands under `custom`."""
@@ -37,6 +41,9 @@ class Registered:
     operators: frozenset[str]
     custom: int = 0
     """Operators that only this package has."""
+    native: Mapping[str, NativeOperator] = field(default_factory=dict)
+    """The whole list, of a package that is torch."""
+    note: str = ""
 
 
 def read_package(path: Path) -> Registered:
@@ -51,41 +58,86 @@ def read_package(path: Path) -> Registered:
         return _registered(path.name.removesuffix(".whl"), archive.names, archive.read)
 
 
-def installed_package(name: str) -> Registered | None:
-    """The same for an installed package, by its import name; None where it is not installed."""
-    found = importlib.util.find_spec(name)  # of a top-level name: nothing is imported
-    folders = (found.submodule_search_locations if found is not None else None) or []
-    for folder in folders:
-        registered = read_package(Path(folder))
-        return Registered(
-            registered.backend, f"{name} {installed_version(name)}", registered.operators, registered.custom
-        )
+def installed_package(name: str, elsewhere: Path | None = None) -> Registered | None:
+    """The same for an installed package, by its import name; None where it is installed neither here nor `elsewhere`,
+    in the environment of that interpreter."""
+    top, _, inner = name.partition(".")
+    found = importlib.util.find_spec(top)  # of a top-level name: nothing is imported
+    folders = list((found.submodule_search_locations if found is not None else None) or [])
+    if elsewhere is not None:
+        folders += [str(path) for path in elsewhere.parents[1].glob(f"lib/python3*/site-packages/{top}")]
+    for folder in map(Path, folders):
+        if (folder / inner).is_dir():
+            registered = read_package(folder / inner)
+            version = installed_version(top) or _version_beside(folder)
+            return replace(registered, source=f"{top} {version}".strip())
     return None
 
 
+def _version_beside(folder: Path) -> str:
+    """The version of a package in another environment, by the name of the folder that pip wrote beside it."""
+    pattern = f"*{folder.name.replace('-', '_')}*.dist-info"
+    names = sorted(path.name for path in folder.parent.glob(pattern))
+    return names[0].removesuffix(".dist-info").partition("-")[2] if names else ""
+
+
 def _is_list(name: str) -> bool:
-    return any(pattern.search(name) for pattern in (_LIST, _PORTABLE, _FRONTEND))
+    return any(pattern.search(name) for pattern in (_LIST, _PORTABLE, _FRONTEND, _TVM, _IREE))
 
 
 def _registered(package: str, names: Iterable[str], read: Callable[[str, int], bytes]) -> Registered:
     wanted = [name for name in names if _is_list(name)]
     short = "-".join(package.split("-")[:2])
-    library = next((name for name in wanted if _FRONTEND.search(name)), None)
-    portable = next((name for name in wanted if _PORTABLE.search(name)), None)
+    library, portable, tvm, iree = (
+        next((name for name in wanted if pattern.search(name)), None) for pattern in (_FRONTEND, _PORTABLE, _TVM, _IREE)
+    )
     if library is not None:
         named = frozenset(text.decode() for text in _OVERLOAD.findall(read(library, LIBRARY_BYTES)))
         found = Registered("openvino", f"{short}: names in {Path(library).name}", named)
     elif portable is not None:
         found = _portable(short, portable, parse_yaml(read(portable, YAML_BYTES), portable))
+    elif tvm is not None:
+        found = Registered("tvm", f"{short}: table of its frontend", _converters(read(tvm, YAML_BYTES), tvm))
+    elif iree is not None:
+        named = frozenset(operator_name(text.decode()[5:]) for text in _DIALECT.findall(read(iree, LIBRARY_BYTES)))
+        found = Registered("iree", f"{short}: names in {Path(iree).name}", named, note=_ONLY_NAMES)
     else:
-        found = _plugin(short, {name: parse_yaml(read(name, YAML_BYTES), name) for name in wanted})
+        found = _listed(short, {name: read(name, YAML_BYTES) for name in wanted})
     if not found.operators:
         raise CorruptFile(
             f"{package} lists no operators",
             cause="it holds no native_functions.yaml and no converter that mindgap can read",
-            hint="packages that are known: torch_npu, openvino, executorch",
+            hint="packages that are known: torch, torch_npu, openvino, executorch, apache-tvm, iree-base-compiler",
         )
     return found
+
+
+_ONLY_NAMES: Final = "operators of its dialect: more than it can lower"
+
+
+def _listed(package: str, contents: Mapping[str, bytes]) -> Registered:
+    """Lists of torch's generator: a list of entries is torch's own, maps with sections are a plug-in's."""
+    documents = {name: parse_yaml(content, name) for name, content in contents.items()}
+    own = next((name for name, document in documents.items() if _is_torch(document)), None)
+    if own is None:
+        return _plugin(package, documents)
+    native = parse_native(contents[own], own)
+    return Registered("torch", f"{package}: {Path(own).name}", frozenset(native), native=native)
+
+
+def _is_torch(document: object) -> bool:
+    entries = document if isinstance(document, list) else ()
+    return bool(entries) and all(isinstance(entry, dict) and "func" in entry for entry in entries)
+
+
+def _converters(source: bytes, name: str) -> frozenset[str]:
+    """The keys of the table that TVM's frontend makes in `create_convert_map`, from its text."""
+    with refusing(f"{name} is not TVM's frontend", name):
+        functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+        tables = [f for f in functions if f.name == "create_convert_map"]
+        keys = [key for f in tables for node in ast.walk(f) if isinstance(node, ast.Dict) for key in node.keys]
+    texts = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    return frozenset(operator_name(text) for text in texts)
 
 
 def _plugin(package: str, documents: Mapping[str, object]) -> Registered:

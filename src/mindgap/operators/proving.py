@@ -27,6 +27,7 @@ from mindgap.tracing.examine import Examiner
 
 FOLDER: Final = "reproducers"
 FILE: Final = "proofs.json"
+NO_PROGRAM: Final = "not tried: the ledger does not hold its program"
 ACCUSED: Final = (Grade.WRONG, Grade.CRASH)
 
 
@@ -39,9 +40,12 @@ class Proof:
     dtype: str
     invocation: int
     script: str
-    """Below the directory of the sweep; empty when the difference is gone."""
+    """Below the directory of the sweep; empty when there was nothing to try."""
     reproduces: bool
+    """Whether it showed the difference again, or the death, whether eager shares it or not."""
     said: str
+    tried: bool = True
+    """Whether the ledger held the program: that of another machine may have come without."""
 
 
 def prove(
@@ -61,7 +65,7 @@ def prove(
     needed = weights or {}
     order = sorted(accused, key=lambda key: (-needed.get(key[1], 0), key))
     known = {(p.platform, p.operator, p.dtype): p for p in proofs(directory)}
-    result = {key: p for key in order if (p := known.get(key)) and p.invocation == accused[key].worst}
+    result = {key: p for key in order if (p := known.get(key)) and p.tried and p.invocation == accused[key].worst}
     left = [key for key in order if key not in result]
     lock = threading.Lock()
 
@@ -72,9 +76,11 @@ def prove(
                 assert invocation is not None
                 tell("scripts", f"{len(result)} of {len(order)}: {key[1]} on {key[0]}")
                 case = read_case(data, directory, invocation)
-                if case is None:
-                    continue  # a ledger of another machine may have come without its programs
-                proof = _proof(pool, directory, key, invocation, case, settings)
+                proof = (
+                    _proof(pool, directory, key, invocation, case, settings)
+                    if case is not None
+                    else Proof(*key, invocation, "", False, NO_PROGRAM, tried=False)
+                )
                 with lock:
                     result[key] = proof
                     rows = [asdict(item) for item in result.values()]
@@ -93,7 +99,7 @@ def _proof(
     name = re.sub(r"[^\w.-]+", "-", f"{op}-{dtype}-{platform}")
     folder = directory / FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
-    script = write_reproducer(folder, case, seen, spec, versions([spec]))
+    script = write_reproducer(folder, case, seen, spec, versions([spec]), shared_deaths=True)
     where = f"{FOLDER}/{name}/{script.path.name}"
     return Proof(platform, op, dtype, invocation, where, script.reproduces, script.said)
 

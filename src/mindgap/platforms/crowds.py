@@ -23,7 +23,7 @@ from mindgap.execution.tasks import Worker, hosting, stream_task
 from mindgap.platforms.base import Platform, Prepared, StageClock
 from mindgap.platforms.copies import Ended, answer_of_copy
 from mindgap.platforms.messages import operators_in
-from mindgap.platforms.running import Refusals, one_run
+from mindgap.platforms.running import Refusals, elsewhere, one_run, refuse_fallback
 from mindgap.program.case import Case
 from mindgap.program.crowd import by_halves, crowd_of
 from mindgap.records.memory import collect_seldom
@@ -98,6 +98,7 @@ def _apart(platform: Platform, worker: Worker, request: RunCrowd) -> Iterator[Ou
         clock = StageClock(worker.reach)
         try:
             prepared = platform.prepare(cases[group[0]], clock)
+            refuse_fallback(platform, prepared)
         except Exception as error:
             failure = _failed(platform, error, clock)
             yield from [failure, *[replace(failure, seconds={})] * (len(group) - 1)]
@@ -193,6 +194,7 @@ def _alone(platform: Platform, worker: Worker, case: Case, file: Path) -> Outcom
     clock = StageClock(worker.reach)
     try:
         prepared = platform.prepare(case, clock)
+        refuse_fallback(platform, prepared)
         return _ran(platform, prepared, one_run(prepared, case, clock), file, clock.seconds)
     except NoSpace:
         raise
@@ -225,6 +227,7 @@ class _Turns:
         self._risky = [[n for n in members if n not in some] for members, some in zip(structures, self._harmless)]
         self._crowd = crowd_of([cases[members[0]] for members in self._harmless])
         self._prepared = platform.prepare(self._crowd.case, clock)
+        refuse_fallback(platform, self._prepared)
 
     def run(self, files: Sequence[Path]) -> dict[int, Outcome]:
         """An outcome for each case; raises where no turn can tell them apart."""
@@ -276,27 +279,40 @@ class _Turns:
         parts = self._crowd.split(one_run(self._prepared, case, self._clock))
         seconds = {stage: spent / self._count for stage, spent in self._clock.seconds.items()}
         return {
-            number: _ran(self._platform, self._prepared, part, files[number], seconds)
+            number: _ran(self._platform, self._prepared, part, files[number], seconds, len(chosen))
             for number, part in zip(chosen, parts)
             if number not in known
         }
 
 
 def _ran(
-    platform: Platform, prepared: Prepared, part: Sequence[NamedTensor], file: Path, seconds: Mapping[str, float]
+    platform: Platform,
+    prepared: Prepared,
+    part: Sequence[NamedTensor],
+    file: Path,
+    seconds: Mapping[str, float],
+    among: int = 1,
 ) -> Outcome:
+    """The outcome of a case that ran as one of `among` structures in a program."""
     return Outcome(
         platform.spec.name,
         Status.OK,
         Stage.RUN,
         ran=prepared.ran,
-        note=prepared.note,
+        note="; ".join(filter(None, [prepared.note, elsewhere(prepared, among)])),
+        fallback=_share_of(prepared, among),
         seconds=seconds,
         composed=prepared.composed,
         digest=arena.digest_of(part),
         file=str(file),
         stored=arena.store(file, part),
     )
+
+
+def _share_of(prepared: Prepared, among: int) -> float | None:
+    """What a case gave away: of a crowd only where all of it did, or nothing, does its share tell of each case."""
+    share = prepared.fallback.share if prepared.fallback is not None else None
+    return share if among == 1 or share in (0.0, 1.0) else None
 
 
 def _failed(platform: Platform, error: Exception, clock: StageClock) -> Outcome:

@@ -115,7 +115,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
         case, fallback = _opened(platform, parcel, worker.keep(Constants), program_only, clock)
         prepared = worker.keep(_Ready).take(platform, parcel.structure) or _prepared(platform, case, clock)
         worker.keep(_Ready).put(platform, parcel.structure, prepared)
-        _refuse_fallback(platform, prepared)
+        refuse_fallback(platform, prepared)
         outputs = one_run(prepared, case, clock)
         stable = None
         for _ in range(runs - 1):
@@ -143,7 +143,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
         Stage.RUN,
         ran=prepared.ran,
         not_compared=tuple(prepared.not_compared),
-        note="; ".join(filter(None, [fallback, prepared.note, _elsewhere(prepared)])),
+        note="; ".join(filter(None, [fallback, prepared.note, elsewhere(prepared)])),
         fallback=prepared.fallback.share if prepared.fallback is not None else None,
         family=type(platform).family_of(platform.spec),
         stable=stable,
@@ -220,16 +220,19 @@ def _prepared(platform: Platform, case: Case, clock: StageClock) -> Prepared:
         return prepared
 
 
-def _refuse_fallback(platform: Platform, prepared: Prepared) -> None:
+def refuse_fallback(platform: Platform, prepared: Prepared) -> None:
     """Where the user forbids it, a platform must run everything itself."""
-    if platform.spec.options.get(FALLBACK) == "forbid" and _elsewhere(prepared):
-        raise StageFailure(Status.UNSUPPORTED, f"{_elsewhere(prepared)}, which is forbidden")
+    if platform.spec.options.get(FALLBACK) == "forbid" and elsewhere(prepared):
+        raise StageFailure(Status.UNSUPPORTED, f"{elsewhere(prepared)}, which is forbidden")
 
 
-def _elsewhere(prepared: Prepared) -> str:
-    """What quietly ran elsewhere, in words; empty when nothing did."""
+def elsewhere(prepared: Prepared, among: int = 1) -> str:
+    """What quietly ran elsewhere, in words, `among` so many programs in one; empty when nothing did."""
     found = prepared.fallback
-    return f"{found.share:.0%} of its operators ran on {found.to}" if found is not None and found.share else ""
+    if found is None or not found.share:
+        return ""
+    whose = "its operators" if among == 1 or found.share == 1 else f"the operators of its crowd of {among}"
+    return f"{found.share:.0%} of {whose} ran on {found.to}"
 
 
 def one_run(prepared: Prepared, case: Case, clock: StageClock) -> list[NamedTensor]:

@@ -87,7 +87,8 @@ class Outcome:
     """What a reader should know besides (graph breaks, a fallback); of a failure that came out of one operator's call,
     `at aten.index_add.default`."""
     fallback: float | None = None
-    """The share of operators that ran elsewhere than the platform says; None where its runtime cannot tell."""
+    """The share of operators that ran elsewhere than the platform says; None where its runtime cannot tell, or tells
+    it of a crowd of which only some ran elsewhere."""
     family: str = ""
     """Platforms that share an exporter, a compiler or kernels: together they are one witness."""
     stable: bool | None = None

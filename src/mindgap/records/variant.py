@@ -9,7 +9,14 @@ from typing import Final
 ROLES: Final = ("index int32", "mask uint8", "weight float32")
 """Kinds of invocations in which the argument of that role has another dtype than usual."""
 SPECIAL: Final = "special"
-KINDS: Final = ("ordinary", *(SPECIAL,) * 4, "edge", *ROLES, "corpus", "invalid", "samples")
+EMPTY, ONE, ODD, TURNED, EXPANDED = "edge empty", "edge 1", "edge 17", "edge transposed", "edge expanded"
+EDGES: Final = (EMPTY, ONE, ODD, TURNED, EXPANDED)
+"""Kinds of invocations whose first tensor has no element, one or 17, or that have a layout which is not contiguous:
+transposed, or expanded, so that elements overlap."""
+SAMPLES: Final = "samples"
+SAMPLES_NEED: Final = "expecttest"
+"""The package without which torch's own samples cannot be read."""
+KINDS: Final = ("ordinary", *(SPECIAL,) * 4, *EDGES, *ROLES, "corpus", "invalid", SAMPLES)
 """Where the arguments of an invocation come from: numbers between bounds, exceptional values in the same call (four
 rounds of it, each another class of values), lengths and layouts that vector code treats specially, an ordinary call
 with another dtype in one role, a call of a real model, arguments that eager refuses, torch's own samples (OpInfo)."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from mindgap.operators.declared import REFERENCE, Has
 from mindgap.operators.document import Answer, Change
+from mindgap.operators.models import lacking, prospect
 from mindgap.operators.observed import Grade, Observed, blocking
 from mindgap.report.markdown import cell, made_with, markdown_table
 
@@ -22,6 +23,10 @@ def sections(answer: Answer, most: int = MOST_ROWS) -> Iterator[Section]:
     """The tables of an answer: declared, predicted, observed, each under a title that says which."""
     if answer.declared and not answer.needs:
         yield _declared(answer)
+    if any(item.providers for item in answer.declared) and not answer.needs:
+        yield _providers(answer)
+    if answer.taken and not answer.needs:
+        yield _by_dtype(answer)
     if answer.needs:
         yield from _needs(answer, most)
     if answer.operators and answer.declared and not answer.needs:
@@ -63,6 +68,24 @@ def _fewer(lacking: int, percent: float, is_complete: bool) -> str:
     return f"{lacking} ({percent:.1f}%)" if is_complete else "list incomplete"
 
 
+def _providers(answer: Answer) -> Section:
+    """A kernel for an element type is not all that runs: a runtime may insert casts."""
+    rows = [
+        [item.platform, one.name, f"{one.kernels:,}", str(one.operators),
+         ", ".join(f"{dtype} {count}" for dtype, count in one.by_dtype.items())]
+        for item in answer.declared
+        for one in item.providers
+    ]  # fmt: skip
+    title = "declared (nothing ran): kernels by provider, and operators of ONNX by element type"
+    return title, ["platform", "provider", "kernels", "operators of ONNX", "of those, by element type"], rows
+
+
+def _by_dtype(answer: Answer) -> Section:
+    rows = [[t.platform, t.dtype, *map(str, (t.taken, t.refused, t.untold))] for t in answer.taken]
+    title = "declared (nothing ran): operators that a platform has, by element type"
+    return title, ["platform", "dtype", "take it", "do not", "not told"], rows
+
+
 def _by_name(answer: Answer) -> Section:
     weights = answer.weights or {}
     rows = [[op, str(weights.get(op, 0)), *(item.has(op).value for item in answer.declared)] for op in answer.operators]
@@ -72,14 +95,13 @@ def _by_name(answer: Answer) -> Section:
 def _needs(answer: Answer, most: int) -> Iterator[Section]:
     rows = []
     for platform, needs in (answer.needs or {}).items():
-        missing = [need for need in needs if not need.has.runs]
+        missing = lacking(needs)
         replaced = sum(bool(need.replacement) for need in missing)
-        word = "yes" if not missing else "with decompositions" if replaced == len(missing) else "no"
-        if any(need.has is Has.UNKNOWN for need in missing):
-            word = "not known"
-        rows.append([platform, str(len(needs)), str(len(missing)), str(replaced), word])
+        some = sum(need.has is Has.SOME for need in needs)
+        told = (len(needs), len(missing), replaced, some)
+        rows.append([platform, *map(str, told), prospect(needs).value])
     title = f"{answer.model}: declared (nothing ran), predicted from what packages register"
-    yield title, ["platform", "operators", "missing", "replaceable", "could run"], rows
+    yield title, ["platform", "operators", "missing", "replaceable", "some calls only", "could run"], rows
     rows = []
     for platform, needs in (answer.needs or {}).items():
         for need in [need for need in needs if not need.has.runs][:most]:
@@ -167,14 +189,15 @@ def _scripts(answer: Answer) -> Section:
             p.platform,
             p.operator,
             p.dtype,
-            "yes" if p.reproduces else "no",
+            "yes" if p.reproduces else "no" if p.tried else "not tried",
             p.script,
             p.said.splitlines()[-1][:120] if p.said else "",
         ]
         for p in answer.proofs
     ]
-    again = sum(proof.reproduces for proof in answer.proofs)
+    again, untried = sum(p.reproduces for p in answer.proofs), sum(not p.tried for p in answer.proofs)
     title = f"scripts for what is wrong or crashes: {again} of {len(rows)} showed it again in a fresh process"
+    title += f", {untried} could not be tried: their programs are not in the ledger" if untried else ""
     return title, ["platform", "operator", "dtype", "again", "script", "what it printed last"], rows
 
 
@@ -214,6 +237,8 @@ def _notes_on_runs(answer: Answer) -> Iterator[str]:
     """What did not run, or not where it was asked to."""
     found = answer.observed
     assert found is not None
+    if answer.without_samples:
+        yield f"torch's own samples (OpInfo) are not among the invocations: {answer.without_samples}"
     for dtype in found.sweep.dtypes:
         if not any(taken == dtype and op in found.sweep.operators for op, taken in found.exercised):
             yield f"{dtype}: nothing ran in it: eager takes none of these operators, or their turn has not come"

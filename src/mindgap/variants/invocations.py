@@ -6,6 +6,7 @@ table) are inputs here, so a refusal is about the operator that was asked for.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,8 +33,22 @@ from mindgap.program.inputs import copy_of
 from mindgap.program.interpret import Executable
 from mindgap.program.made import Recipe, Whole, held, recreate
 from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta
-from mindgap.records.variant import ROLES, Asked, Intent, Provenance, Sweep
+from mindgap.records.variant import (
+    EDGES,
+    EMPTY,
+    EXPANDED,
+    ODD,
+    ONE,
+    ROLES,
+    SAMPLES,
+    TURNED,
+    Asked,
+    Intent,
+    Provenance,
+    Sweep,
+)
 from mindgap.variants.base import Base, prepare
+from mindgap.variants.catalogue import signature
 from mindgap.variants.draft import Draft
 from mindgap.variants.fill import emit
 from mindgap.variants.fragments import Places, every_result, places
@@ -47,7 +62,13 @@ from mindgap.variants.synthesis import SHARED_RULES, Variant
 from mindgap.variants.values import contiguous_stride
 
 _PLAIN_SHAPES: Final = ((2, 3, 4), (2, 4, 5, 5), (4, 4), (6,), (1, 2, 4, 4, 4), (3, 8), (2, 4, 4))
-_EDGE_SHAPES: Final = ((17,), (1,), (0,), (2, 17), (), (0, 3), (3, 1, 5), (1, 3, 7, 7), (33,))
+_EDGE_SHAPES: Final[Mapping[str, Sequence[tuple[int, ...]]]] = {
+    EMPTY: ((0,), (0, 3), (2, 0), (0, 3, 4), (2, 0, 4), (0, 3, 5, 5), (0, 2, 4, 4, 4)),
+    ONE: ((1,), (), (1, 1), (1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1, 1)),
+    ODD: ((17,), (1, 17), (17, 1), (1, 1, 17), (1, 1, 1, 17), (1, 1, 17, 1), (1, 1, 1, 17, 1)),
+    TURNED: ((2, 17), (3, 5), (4, 4), (3, 1, 5), (2, 3, 4), (1, 3, 7, 7), (1, 2, 4, 4, 3)),
+    EXPANDED: ((17,), (2, 17), (3, 5), (4, 4), (2, 3, 4), (2, 3, 7, 7), (2, 2, 4, 4, 3)),
+}
 _CHANCE: Final[Mapping[str, Argument]] = {"train": False, "training": False, "dropout_p": 0.0}
 """Arguments that decide whether a call draws numbers, and the value with which it draws none."""
 _TRIES: Final = 4
@@ -104,7 +125,7 @@ class Invoking:
         refusal = ""
         if kind == "corpus":
             program, base = self._of_corpus(op, dtype, rng)
-        elif kind == "samples":
+        elif kind == SAMPLES:
             program = _of_samples(op, dtype, rng)
         elif kind in ROLES:
             program = _in_role(op, dtype, kind, rng, self._rules)
@@ -155,19 +176,22 @@ class Invoking:
 
 def _applied(op: str, dtype: str, kind: str, rng: Random, rules: RuleTable) -> tuple[Program, str]:
     """The operator on made tensors; why eager refuses it where that is what was asked for."""
-    shapes = list(_EDGE_SHAPES if kind == "edge" else _PLAIN_SHAPES)
-    if kind == "edge":
+    shapes = list(_EDGE_SHAPES.get(kind, _PLAIN_SHAPES))
+    if kind in EDGES:
         rng.shuffle(shapes)
     reason = "no shape fits"
     for shape in [s for s in shapes for _ in range(_TRIES)]:
-        draft = Draft(_tensors(shape, dtype, kind, rng), rules, rng)
+        draft = Draft(_tensors(op, shape, dtype, kind, rng), rules, rng)
         draft.allow_poison = True
         try:
             emit(draft, END, op, [Ref(number) for number in range(3)], keep_dtype=True)
             program = draft.build("invocation")
             node = _call_in(program, op)
             if kind != "invalid":
-                return _alone(program, node), ""
+                alone = _alone(program, node)
+                if not _is_edge(kind, alone):
+                    raise Refused("no argument is of that kind")
+                return alone, ""
             for changed in _edits(draft, node, rng):
                 with_refusal = _refused(draft, changed)
                 if with_refusal:
@@ -214,13 +238,36 @@ def _in_role(op: str, dtype: str, kind: str, rng: Random, rules: RuleTable) -> P
     return _program_of(op, node.args, node.kwargs, tensors, {}, frozenset(c.id for c in program.constants))
 
 
-def _tensors(shape: tuple[int, ...], dtype: str, kind: str, rng: Random) -> Base:
+def _is_edge(kind: str, program: Program) -> bool:
+    """Whether a call is what an edge kind asks for; of the number of elements, that of its first tensor decides."""
+    metas = [item.meta for item in program.inputs] or [item.meta for item in program.constants]
+    if kind in (EMPTY, ONE, ODD):
+        return bool(metas) and math.prod(metas[0].shape) == {EMPTY: 0, ONE: 1, ODD: 17}[kind]
+    if kind == EXPANDED:
+        return any(step == 0 and size > 1 for meta in metas for size, step in zip(meta.shape, meta.stride))
+    return kind != TURNED or any(meta.stride != contiguous_stride(meta.shape) for meta in metas)
+
+
+def _stride(shape: tuple[int, ...], kind: str, rng: Random) -> tuple[int, ...]:
+    """The layout that a kind asks for."""
     stride = contiguous_stride(shape)
-    if kind == "edge" and len(shape) > 1 and rng.random() < 0.5:  # transposed
+    if kind == TURNED and len(shape) > 1:
         turned = contiguous_stride((*shape[:-2], shape[-1], shape[-2]))
-        stride = (*turned[:-2], turned[-1], turned[-2])
+        return (*turned[:-2], turned[-1], turned[-2])
+    if kind == EXPANDED and shape:
+        place = rng.randrange(len(shape))
+        rest = contiguous_stride((*shape[:place], 1, *shape[place + 1 :]))
+        return (*rest[:place], 0, *rest[place + 1 :])
+    return stride
+
+
+def _tensors(op: str, shape: tuple[int, ...], dtype: str, kind: str, rng: Random) -> Base:
+    known = signature(op)
+    stride, plain = _stride(shape, kind, rng), contiguous_stride(shape)
+    written = kind == EXPANDED and known is not None and known.in_place  # eager writes to no elements that overlap
+    strides = (plain if written else stride, stride, stride)
     low, high = rng.choice(((-1.0, 1.0), (-4.0, 4.0), (0.01, 1.0)))
-    inputs = tuple(Input(number, f"x{number}", TensorMeta(shape, dtype, stride)) for number in range(3))
+    inputs = tuple(Input(number, f"x{number}", TensorMeta(shape, dtype, strides[number])) for number in range(3))
     example = [recipe_of(dtype, ORDINARY, rng, low, high) for _ in inputs]
     if kind == "ordinary" and dtype.startswith("int"):  # negative numbers, and none to divide by is zero
         example = [Whole(rng.randrange(1 << 16), "whole", *span) for span in ((-9, 10), (1, 10), (1, 10))]

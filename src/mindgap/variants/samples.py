@@ -15,6 +15,7 @@ import torch
 
 from mindgap.program import ops
 from mindgap.records.tensors import DTYPES
+from mindgap.records.variant import SAMPLES_NEED
 
 INSTALL: Final = "pip install 'mindgap[ops]'"
 MOST_SAMPLES: Final = 8
@@ -27,20 +28,19 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def has_samples() -> bool:
-    """Whether torch's samples can be read here: they need the package expecttest."""
-    return importlib.util.find_spec("expecttest") is not None
+    """Whether torch's samples can be read here."""
+    return importlib.util.find_spec(SAMPLES_NEED) is not None
 
 
 @functools.cache
 def sample_calls(op: str, dtype: str) -> tuple[Call, ...]:
     """Arguments of an overload from torch's samples; none where there are none or the package is missing."""
     _, name, overload = op.split(".")
-    wanted = "" if overload == "default" else overload
     found: list[Call] = []
     for info in _by_operator().get(name.removesuffix("_"), ()):
         for args, kwargs in _samples(info, dtype):
             with contextlib.suppress(Exception):  # the sample is of another overload
-                if torch._C._jit_resolve_packet(f"aten::{name}", *args, **kwargs) == (wanted or ""):
+                if _overload(name, args, kwargs) == overload:
                     found.append((args, kwargs))
     return tuple(found)
 
@@ -54,12 +54,16 @@ def sampled_operators() -> tuple[str, ...]:
             for dtype in ("float32", "int64", "bool"):
                 for args, kwargs in islice(_samples(info, dtype), _TO_NAME):
                     with contextlib.suppress(Exception):
-                        overload = torch._C._jit_resolve_packet(f"aten::{name}", *args, **kwargs)
-                        op = f"aten.{name}.{overload or 'default'}"
+                        op = f"aten.{name}.{_overload(name, args, kwargs)}"
                         is_random = ops.has_tag(op, torch.Tag.nondeterministic_seeded)
                         if isinstance(ops.resolve(op), torch._ops.OpOverload) and not is_random:
                             found[op] = None
     return tuple(sorted(found))
+
+
+def _overload(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The overload that a call means, as torch names it: `default` for the one without a name."""
+    return str(torch._C._jit_resolve_packet(f"aten::{name}", *args, **kwargs)) or "default"
 
 
 @functools.cache
