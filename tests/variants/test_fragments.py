@@ -19,7 +19,7 @@ from mindgap.program.made import recreate
 from mindgap.records.tensors import DTYPES, TensorMeta
 from mindgap.records.variant import Intent
 from mindgap.variants.base import Base, load_bases, written_values
-from mindgap.variants.coverage import contexts_of
+from mindgap.variants.contexts import contexts_of
 from mindgap.variants.fragments import (
     MOST_NODES,
     MOST_RESULTS,
