@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mindgap.campaign.plan import Plan
 from mindgap.campaign.progress import Snapshot
-from mindgap.campaign.reader import Campaign, PlatformCounts, Run
+from mindgap.campaign.reader import AtFault, Campaign, PlatformCounts, Run, Yield
 from mindgap.campaign.triage import group
 from mindgap.records.finding import Finding
 from mindgap.records.progress import Lane
@@ -18,6 +18,7 @@ from mindgap.report.campaign import (
     progress_text,
     split,
     undecided,
+    yield_sections,
 )
 from tests.campaign.test_triage import evidence, failure
 
@@ -113,3 +114,31 @@ def test_progress_in_one_line() -> None:
     )
     related = replace(now, phase="relations", relations={"eager": Lane(8, 8), "openvino": Lane(8, 4)})
     assert progress_text(related) == "running programs that must agree with each other: openvino 4 of 8, 72 s left"
+
+
+def with_yields(count: int) -> Campaign:
+    brought = [Yield("inductor", f"m{n}", n % 2 == 0, 10, 1, 1, 36.0) for n in range(count)]
+    return replace(
+        campaign(),
+        yields=(*brought, Yield("inductor", "barren", True, 10, 0, 0, 36.0)),
+        platform_yields=(Yield("inductor", "", True, 1200, 2, 1, 36.0), Yield("inductor", "", False, 5, 1, 1, 36.0)),
+        at_fault=(AtFault("inductor", "aten.sin.default", "value", 2, 1),),
+    )
+
+
+def test_yields_tell_fragments_from_whole_variants_and_name_operators() -> None:
+    found = dict(yield_sections(with_yields(40)))
+    assert [row[:3] for row in found["What each platform brought"][1]] == [
+        ["inductor", "fragments", "1,200"],
+        ["inductor", "whole variants", "5"],
+    ]
+    fragments, whole = (found[f"What each mutation brought in {kind}"][1] for kind in ("fragments", "whole variants"))
+    assert len(fragments) == len(whole) == 20, "none is cut, and what brought nothing is left out"
+    assert fragments[0] == ["inductor", "m0", "10", "1", "1", "100"]
+    assert found["What each operator brought"][1] == [["inductor", "aten.sin.default", "value", "2", "1"]]
+
+
+def test_a_terminal_shows_the_first_yields_and_says_so() -> None:
+    titles = [title for title, _ in yield_sections(with_yields(40), most=12)]
+    assert "What each mutation brought in fragments (the first 12 of 20)" in titles
+    assert not list(yield_sections(campaign()))

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from mindgap.program.codec import encode
 from mindgap.program.examples import of_program
-from mindgap.program.graph import Ref, leaves
+from mindgap.program.graph import Node, Ref, leaves
 from mindgap.program.interpret import Executable
 from mindgap.program.made import recreate
 from mindgap.records.tensors import DTYPES, TensorMeta
 from mindgap.records.variant import Intent
 from mindgap.variants.base import Base, load_bases, written_values
-from mindgap.variants.coverage import contexts_of
+from mindgap.variants.contexts import contexts_of
 from mindgap.variants.fragments import (
     MOST_NODES,
     MOST_RESULTS,
@@ -31,6 +31,7 @@ from mindgap.variants.fragments import (
     wish,
 )
 from mindgap.variants.origin import again
+from mindgap.variants.rounds import ROUNDS
 from mindgap.variants.rules import Refused
 from mindgap.variants.special import classes_of, recipe_of
 from mindgap.variants.synthesis import Variant
@@ -95,6 +96,47 @@ def test_valid_fragments_run(made: list[Variant]) -> None:
         except Exception as error:
             failed[str(error).splitlines()[0][:60]] += 1
     assert sum(failed.values()) < 0.06 * len(valid), failed
+
+
+def cut_out(variant: Variant) -> bool:
+    return "cut-out" in variant.provenance.mutations
+
+
+def test_more_than_a_third_are_cut_out_of_real_programs_in_whole_numbers_too(made: list[Variant]) -> None:
+    structures = made[::ROUNDS]
+    cut = [variant for variant in structures if cut_out(variant)]
+    assert 0.25 * len(structures) <= len(cut) <= 0.6 * len(structures), "a few dozen: a third to a half of thousands"
+    kinds = Counter(variant.provenance.focus[1] for variant in cut)
+    assert sum(kinds[name] for name in ("int64", "int32", "int16", "int8", "uint8", "bool"))
+
+
+def test_the_wished_operator_is_put_into_the_place(some: list[Base]) -> None:
+    given, asked, found = places(some[0]), Wish("aten.mul.Tensor", "int32", "negatives"), 0
+    for seed in range(30):
+        variant = make_fragment(given, seed, asked)
+        if cut_out(variant) and len(variant.provenance.mutations) == 2:
+            found += 1
+            assert any(node.op == asked.op for node in variant.program.nodes)
+            dtypes = {item.meta.dtype for item in variant.program.inputs} | {"int32"}
+            assert not any(dtype.startswith(("float", "bfloat")) for dtype in dtypes)
+    assert found
+
+
+def test_nodes_of_a_place_say_what_they_give_in_the_wished_dtype(some: list[Base]) -> None:
+    given, asked = places(some[0]), Wish("aten.neg.default", "float16", "ordinary")
+    for seed in range(20):
+        program = make_fragment(given, seed, asked).program
+        constants = {c.digest: recreate(c.made, c.meta) for c in program.constants if c.made is not None}
+        if len(constants) < len({c.digest for c in program.constants}):
+            continue
+
+        def check(node: Node, result: object) -> object:
+            if isinstance(result, torch.Tensor) and isinstance(node.meta, TensorMeta):
+                assert (node.meta.dtype, node.meta.shape) == (TensorMeta.of(result).dtype, tuple(result.shape))
+            return result
+
+        with torch.no_grad(), contextlib.suppress(RuntimeError, IndexError):
+            Executable(program, constants).run(list(of_program(program, 0)), check)
 
 
 def test_whole_numbers_and_half_precision_are_as_common_as_float32() -> None:

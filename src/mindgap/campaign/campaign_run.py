@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from mindgap.campaign.crowds import CROWD, BriefRunner, CrowdRunner, FreshRunner, Interest
+from mindgap.campaign.crowds import CROWD, BriefRunner, CrowdRunner, FreshRunner
 from mindgap.campaign.dossier import Dossier, NumberedVariant, Sign
 from mindgap.campaign.explaining import Explaining
 from mindgap.campaign.flow import Errand, Flow
+from mindgap.campaign.guidance import Guidance
+from mindgap.campaign.known import Known
 from mindgap.campaign.ledger import Ledger
 from mindgap.campaign.messages import message_class
 from mindgap.campaign.plan import BASELINE, Plan
 from mindgap.campaign.progress import EXPLAIN, LATE, RELATIONS, Progress, Snapshot
 from mindgap.campaign.queues import Gather, WorkQueue
+from mindgap.campaign.reader import findings_of
 from mindgap.campaign.relations import RelationCheck, chosen
 from mindgap.campaign.stream import Numbering
-from mindgap.campaign.triage import rough_key
+from mindgap.campaign.triage import is_known, rough_key
 from mindgap.campaign.workforce import Workforce
 from mindgap.campaign.writer import Writer
 from mindgap.errors import NoSpace
@@ -26,6 +29,7 @@ from mindgap.execution.batches import SPACE_WAIT_S
 from mindgap.platforms.base import Platform
 from mindgap.platforms.config import Config
 from mindgap.platforms.registry import adapter_class
+from mindgap.records.explanation import Explanation
 from mindgap.records.outcome import Outcome
 from mindgap.records.verdict import Conclusion
 from mindgap.variants.rounds import ROUNDS
@@ -59,7 +63,14 @@ class CampaignRun:
     """Synthesis feeds queues, queues feed judges, judges feed the one writer."""
 
     def __init__(
-        self, ledger: Ledger, plan: Plan, workforce: Workforce, jobs: int, config: Config, explain_s: float = 0.0
+        self,
+        ledger: Ledger,
+        plan: Plan,
+        workforce: Workforce,
+        jobs: int,
+        config: Config,
+        explain_s: float = 0.0,
+        known: Sequence[Known] = (),
     ) -> None:
         self.ledger = ledger
         self.plan = plan
@@ -77,8 +88,9 @@ class CampaignRun:
         self._ledger_lock = threading.Lock()
         self._in_flight = threading.Semaphore(IN_FLIGHT)
         self._fragments_in_flight = threading.Semaphore(FRAGMENTS_IN_FLIGHT)
-        self.interests: dict[str, Interest] = {}
+        self.interests: dict[str, Guidance] = {}
         """What each platform that runs crowds has seen."""
+        self._known = known
         self._active = 0
         self._count_lock = threading.Lock()
         self._late = False
@@ -90,6 +102,7 @@ class CampaignRun:
         self.explaining = Explaining(
             ledger, self._ledger_lock, workforce.pool, workforce.local_specs(), config, explain_s, self.stop.is_set
         )
+        self.explaining.on_operator, self.explaining.on_cause = self._dig, self._settle
         self.watch: Watch = lambda snapshot: None
         workforce.pool.on_pause = self._wait_for_space
         self._start = time.monotonic()
@@ -162,6 +175,7 @@ class CampaignRun:
         probes = self.workforce.require()  # every platform must be usable before hours are spent
         self.changed = self.ledger.add_platforms({name: (p.version, p.device) for name, p in probes.items()})
         self._open_queues()
+        self._recall()
         self.explaining.start()
 
         def synthesis() -> None:
@@ -214,7 +228,7 @@ class CampaignRun:
                 f"{name} alone", [self.flow.run_on(alone)], slots, self.stop, self._fail, ALONE
             )
             if self.plan.fragments:
-                self.interests[name] = Interest()
+                self.interests[name] = Guidance()
                 crowds = CrowdRunner(pool, spec, self.interests[name], halted, self._pause)
                 self.flow.crowds[name] = WorkQueue(
                     f"{name} crowds", [self.flow.run_crowd_on(crowds)], slots, self.stop, self._fail, CROWDS
@@ -224,6 +238,23 @@ class CampaignRun:
         for queue in self._queues():
             queue.start()
         self.writer.start()
+
+    def _recall(self) -> None:
+        """What earlier runs of the campaign tell each platform of what to take next."""
+        if self.interests and self.ledger.count():
+            with self._ledger_lock:
+                findings = findings_of(self.ledger.data, self._known)
+                for name, interest in self.interests.items():
+                    interest.recall(self.ledger.data, self.ledger.current(name), name, findings)
+
+    def _dig(self, platform: str, operator: str) -> None:
+        if platform in self.interests:
+            self.interests[platform].traced(operator)
+
+    def _settle(self, found: Explanation) -> None:
+        if found.platform in self.interests and found.verdict.kind is not None:
+            operators = [step.op for step in found.operators]
+            self.interests[found.platform].settled_by(operators, found.verdict.kind.value)
 
     def _queues(self) -> list[WorkQueue[Errand] | WorkQueue[Dossier]]:
         assert self.flow.judges is not None
@@ -333,7 +364,7 @@ class CampaignRun:
                 if kind is not None:
                     self.kinds.add(kind)
                 if name in self.interests and dossier.verdicts[name].conclusion is Conclusion.DIVERGES:
-                    self.interests[name].diverged(dossier.variant)
+                    self._look_there(dossier, name)
         for name in dossier.crowd_only & dossier.signs.keys() & self.interests.keys():
             self.interests[name].vanished(dossier.signs[name])
         if dossier.confirmed:
@@ -346,6 +377,13 @@ class CampaignRun:
         self._room_of(dossier.variant).release()
         with self._count_lock:
             self._active -= 1
+
+    def _look_there(self, dossier: Dossier, name: str) -> None:
+        """What a platform is wrong in is worth another look, unless somebody reported it already."""
+        verdict, operator, interest = dossier.verdicts[name], dossier.operators.get(name, ""), self.interests[name]
+        if operator and verdict.kind and is_known(verdict, dossier.outcomes[name], operator, self._known):
+            interest.settled_by([operator], verdict.kind.value)
+        interest.diverged(dossier.variant, operator, verdict.kind)
 
     def _puts_off(self, dossier: Dossier) -> bool:
         """Whether a fragment shows only what is known; then it is forgotten until all else is done."""

@@ -27,6 +27,7 @@ from mindgap.execution.pool import HOST, Pool, TaskFailed
 from mindgap.explanation.explain import OutOfBudget, confirm, explain_case
 from mindgap.platforms.config import Config
 from mindgap.program.case import Case
+from mindgap.records.explanation import Explanation
 from mindgap.records.finding import Evidence
 from mindgap.records.platform import PlatformSpec
 from mindgap.records.progress import Lane
@@ -114,6 +115,10 @@ class Explaining:
         stopped: Callable[[], bool],
     ) -> None:
         self.explained = 0
+        self.on_operator: Callable[[str, str], None] = lambda platform, operator: None
+        """Told the operator at fault when a trace finds one."""
+        self.on_cause: Callable[[Explanation], None] = lambda found: None
+        """Told what was explained."""
         self._ledger = ledger
         self._lock = lock
         self._pool = pool
@@ -260,6 +265,7 @@ class Explaining:
         if time_s < EACH_S and not operator and time.monotonic() > examiner.until:
             return  # the end of this run's budget says nothing of the program: another run may try again
         self._keep(lambda: self._ledger.write_operator(number, platform, operator, problem))
+        self.on_operator(platform, operator)
 
     def _explain(self, number: int, platform: str, case: Case) -> None:
         folder = f"{FOLDER}/{number}-{platform.replace('@', '-').replace(':', '-')}"
@@ -277,6 +283,7 @@ class Explaining:
             return
         self._keep(lambda: self._ledger.write_explanation(number, found, folder))
         self.explained += 1
+        self.on_cause(found)
 
     def _each_s(self) -> float:
         return min(EACH_S, self._left_s - self._spent_s)

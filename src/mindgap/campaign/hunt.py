@@ -92,7 +92,7 @@ def hunt(
         with Pool(import_paths, config.limits, isolated) as pool:
             pool.on_pause = partial(_wait_for_space, plan, watch)
             numbers = numbering or stream_of(plan, directory, pool)
-            run = _run(ledger, plan, pool, config, jobs, cluster, explain_s)
+            run = _run(ledger, plan, pool, config, jobs, cluster, explain_s, known)
             run.watch, run.flow.takes_shortcuts, run.closing = watch, shortcuts, closing
             reason = run.run(numbers, hours, watch)
         return _ending(ledger, run, reason, known)
@@ -151,6 +151,7 @@ def _run(
     jobs: int | None,
     cluster: str | None,
     explain_s: float,
+    known: Sequence[Known] = (),
 ) -> CampaignRun:
     settings = config or load_config(None)
     specs = {name: resolve(name, settings) for name in plan.platforms}
@@ -161,7 +162,7 @@ def _run(
         from mindgap.campaign.cluster import ClusterWorkforce
 
         workforce = ClusterWorkforce(pool, plan, specs, count, cluster, ledger.directory / WEIGHTS)
-    return CampaignRun(ledger, plan, workforce, count, settings, explain_s)
+    return CampaignRun(ledger, plan, workforce, count, settings, explain_s, known)
 
 
 def _give_ids(ledger: Ledger) -> None:

@@ -253,6 +253,10 @@ class Ledger:
                 self._current[name] = self._data.execute(here, (name, version, device)).fetchone()[0]
         return changed
 
+    def current(self, name: str) -> int:
+        """The number of a platform in the version that it has now."""
+        return self._current[name]
+
     def done(self) -> dict[int, set[str]]:
         """By program: the platforms whose outcome is known, in whatever version."""
         names = dict(self._data.execute("SELECT id, name FROM platforms"))

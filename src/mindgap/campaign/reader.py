@@ -78,10 +78,13 @@ class PlatformCounts:
 
 @dataclass(frozen=True, slots=True)
 class Yield:
-    """What programs with one mutation brought on one platform."""
+    """What programs of one kind, with one mutation, brought on one platform."""
 
     platform: str
     mutation: str
+    """Empty for all of them together."""
+    is_fragment: bool
+    """Whether the programs are fragments; otherwise they are whole variants."""
     programs: int
     divergences: int
     operators: int
@@ -93,6 +96,18 @@ class Yield:
     def per_hour(self) -> float:
         """Operators at fault per hour of the platform's time."""
         return 3600 * self.operators / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AtFault:
+    """How often an operator was found at fault on a platform, with one kind of difference."""
+
+    platform: str
+    operator: str
+    kind: str
+    fragments: int
+    variants: int
+    """Whole ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +143,11 @@ class Campaign:
     crowd_only: Mapping[str, int] = field(default_factory=dict)
     """By platform: fragments that diverged in a crowd and not alone."""
     yields: tuple[Yield, ...] = ()
-    """What each mutation brought on each platform, the best first."""
+    """What each mutation brought on each platform, the best first; fragments and whole variants apart."""
+    platform_yields: tuple[Yield, ...] = ()
+    """What each platform brought, whatever the mutation."""
+    at_fault: tuple[AtFault, ...] = ()
+    """What each operator brought on each platform, the most frequent first."""
 
     @property
     def new(self) -> tuple[Finding, ...]:
@@ -201,7 +220,9 @@ def read(directory: Path | str, known: Sequence[Known] = ()) -> Campaign:
             fragment_platforms=_platforms(data, plan, FRAGMENT, prints[FRAGMENT]),
             crowd_only=_counts(data, "SELECT f.name, COUNT(*) FROM verdicts v JOIN platforms f ON f.id = v.platform "
                                "WHERE v.crowd_only GROUP BY 1"),
-            yields=_yields(data),
+            yields=_yields(data, by_mutation=True),
+            platform_yields=_yields(data, by_mutation=False),
+            at_fault=_at_fault(data),
         )  # fmt: skip
 
 
@@ -383,35 +404,40 @@ def plan_of(data: sqlite3.Connection, directory: Path) -> Plan:
     return Plan.from_text(row[0])
 
 
-def operators_at_fault(directory: Path) -> list[tuple[str, str, str, int]]:
-    """Platform, operator, kind of difference and how many programs showed it, the most frequent first."""
-    with open_ledger(directory) as data:
-        return data.execute(
-            "SELECT f.name, x.operator, COALESCE(v.kind, ''), COUNT(*) FROM verdicts v "
-            "JOIN platforms f ON f.id = v.platform "
-            "JOIN explanations x ON x.program = v.program AND x.platform = v.platform "
-            "WHERE v.conclusion = ? AND x.operator <> '' GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3",
-            (Conclusion.DIVERGES.value,),
-        ).fetchall()
-
-
-def _yields(data: sqlite3.Connection) -> tuple[Yield, ...]:
-    """By mutation and platform; a program with several mutations counts for each of them."""
+def _at_fault(data: sqlite3.Connection) -> tuple[AtFault, ...]:
     rows = data.execute(
-        "SELECT f.name, p.mutations, v.conclusion, x.operator, o.seconds FROM outcomes o "
+        "SELECT f.name, x.operator, COALESCE(v.kind, ''), SUM(p.kind = ?), SUM(p.kind = ?) FROM verdicts v "
+        "JOIN programs p ON p.id = v.program JOIN platforms f ON f.id = v.platform "
+        "JOIN explanations x ON x.program = v.program AND x.platform = v.platform "
+        "WHERE v.conclusion = ? AND x.operator <> '' GROUP BY 1, 2, 3 ORDER BY COUNT(*) DESC, 1, 2, 3",
+        (FRAGMENT, VARIANT, Conclusion.DIVERGES.value),
+    )
+    return tuple(AtFault(*row) for row in rows)
+
+
+def _yields(data: sqlite3.Connection, by_mutation: bool) -> tuple[Yield, ...]:
+    """By platform, kind of program and perhaps mutation; a program with several mutations counts for each of them."""
+    rows = data.execute(
+        "SELECT f.name, p.mutations, p.kind = ?, v.conclusion, x.operator, o.seconds FROM outcomes o "
         "JOIN programs p ON p.id = o.program JOIN platforms f ON f.id = o.platform "
         "JOIN verdicts v ON v.program = o.program AND v.platform = o.platform "
-        "LEFT JOIN explanations x ON x.program = o.program AND x.platform = o.platform"
+        "LEFT JOIN explanations x ON x.program = o.program AND x.platform = o.platform",
+        (FRAGMENT,),
     )
-    found: dict[tuple[str, str], tuple[int, int, set[str], float]] = {}
-    for platform, mutations, conclusion, operator, seconds in rows:
+    found: dict[tuple[str, str, bool], tuple[int, int, set[str], float]] = {}
+    for platform, mutations, is_fragment, conclusion, operator, seconds in rows:
         diverged = conclusion == Conclusion.DIVERGES.value
-        for mutation in dict.fromkeys(mutations.split()):
-            programs, count, operators, spent = found.get((platform, mutation), (0, 0, set(), 0.0))
+        for mutation in dict.fromkeys(mutations.split()) if by_mutation else ("",):
+            key = (platform, mutation, bool(is_fragment))
+            programs, count, operators, spent = found.get(key, (0, 0, set(), 0.0))
             operators |= {operator} if diverged and operator else set()
-            found[platform, mutation] = (programs + 1, count + diverged, operators, spent + seconds)
+            found[key] = (programs + 1, count + diverged, operators, spent + seconds)
     items = [Yield(*key, programs, count, len(ops), spent) for key, (programs, count, ops, spent) in found.items()]
-    return tuple(sorted(items, key=lambda item: (-item.operators, -item.divergences, item.platform, item.mutation)))
+    return tuple(sorted(items, key=_rank_of_yield))
+
+
+def _rank_of_yield(item: Yield) -> tuple[int, int, str, str]:
+    return (-item.operators, -item.divergences, item.platform, item.mutation)
 
 
 def _platforms(data: sqlite3.Connection, plan: Plan, kind: str, fingerprints: list[str]) -> tuple[PlatformCounts, ...]:

@@ -175,22 +175,31 @@ def with_known(result: CheckResult, known: Sequence[Known]) -> CheckResult:
     def marked(name: str, item: PlatformResult) -> PlatformResult:
         if item.verdict.conclusion not in (*DEFECTS, Conclusion.HAZARD):
             return item
-        entry = recognise(f"{_signature(result, name, item)} | {result.model}", known)
+        entry = recognise(f"{_signature(name, item)} | {result.model}", known)
         return replace(item, known=str(entry)) if entry else item
 
     return replace(result, platforms={name: marked(name, item) for name, item in result.platforms.items()})
 
 
-def _signature(result: CheckResult, platform: str, item: PlatformResult) -> str:
+def is_known(verdict: Verdict, outcome: Outcome, operator: str, known: Sequence[Known]) -> bool:
+    """Whether known.toml lists what a platform did to an operator."""
+    return bool(known) and bool(group([_evidence(verdict, outcome, operator)], known=known)[0].known)
+
+
+def _evidence(verdict: Verdict, outcome: Outcome, operator: str | None = None) -> Evidence:
+    """A verdict by itself, of no campaign."""
+    return Evidence(
+        program=0, name="", nodes=0, base="", platform=outcome.platform,
+        conclusion=verdict.conclusion, status=outcome.status.value, stage=outcome.stage.value,
+        message=outcome.message, message_class=message_class(outcome.message),
+        kind=verdict.kind.value if verdict.kind else None, blame=verdict.blame.value if verdict.blame else None,
+        operator=operator,
+    )  # fmt: skip
+
+
+def _signature(platform: str, item: PlatformResult) -> str:
     outcome, verdict = item.outcome, item.verdict
-    (finding,) = group([
-        Evidence(
-            program=0, name=result.model, nodes=result.nodes or 0, base=result.model, platform=platform,
-            conclusion=verdict.conclusion, status=outcome.status.value, stage=outcome.stage.value,
-            message=outcome.message, message_class=message_class(outcome.message),
-            kind=verdict.kind.value if verdict.kind else None, blame=verdict.blame.value if verdict.blame else None,
-        )
-    ])  # fmt: skip
+    (finding,) = group([replace(_evidence(verdict, outcome), platform=platform)])
     if verdict.conclusion is Conclusion.HAZARD:
         finding = replace(finding, category="hazard", kind=verdict.rule or finding.kind)
     return finding.signature

@@ -322,6 +322,7 @@ def throughput(
     """Measure judged programs per second, whole and in fragments.
 
     One platform at a time: whole variants by the stock path, whole variants with shortcuts, then fragments in crowds.
+    Fragments are counted by structure (all rounds as one) and by round; what failed counts in neither.
     """
 
 

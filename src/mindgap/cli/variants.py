@@ -133,17 +133,17 @@ def stats(
 
 
 def _show_yields(directories: list[str]) -> None:
-    from mindgap.campaign.reader import operators_at_fault, read
+    from mindgap.campaign.reader import read
     from mindgap.errors import UsageError
-    from mindgap.report.campaign import yields_table
+    from mindgap.report.campaign import yield_sections
     from mindgap.report.console import show_line, show_table
 
     if len(directories) > 1:
         raise UsageError("variants stats reads one campaign at a time", hint="name one directory")
     campaign = read(Path(directories[0]))
-    show_table(*yields_table(campaign))
-    found = operators_at_fault(Path(directories[0]))
-    show_table(["platform", "operator", "kind", "programs"], [[*row[:3], f"{row[3]:,}"] for row in found])
+    for title, table in yield_sections(campaign):
+        show_line(title)
+        show_table(*table)
     show_line(
         f"{len(campaign.findings):,} findings in {campaign.variants:,} variants and {campaign.fragments:,} fragments"
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from mindgap.campaign.plan import BASELINE, eager_of
 from mindgap.campaign.progress import EXPLAIN, RELATIONS, RUN, Snapshot
-from mindgap.campaign.reader import Campaign, PlatformCounts
+from mindgap.campaign.reader import AtFault, Campaign, PlatformCounts, Yield
 from mindgap.records.finding import Finding
 from mindgap.records.outcome import Status
 from mindgap.records.progress import duration
@@ -38,20 +38,18 @@ def headline(campaign: Campaign) -> str:
 
 
 def sections(campaign: Campaign, most: int | None = None) -> Iterator[tuple[str, Table]]:
-    """The tables of a summary with their titles; `most` limits the findings in each."""
+    """The tables of a summary with their titles; `most` limits the findings and yields in each."""
     if campaign.variants or not campaign.fragments:
         yield "What ran", execution_table(campaign)
         yield from consistency_tables(campaign)
     if campaign.fragments:
         yield "Fragments", fragments_table(campaign)
-    if any(item.divergences for item in campaign.yields):
-        yield "What each mutation brought", yields_table(campaign)
+    yield from yield_sections(campaign, most)
     titles = ("What diverges", "What did not run", "Already known")
     makers = (findings_table, failures_table, known_table)
     for title, make, found in zip(titles, makers, split(campaign)):
         if found:
-            more = most is not None and len(found) > most
-            yield (f"{title} (the first {most} of {len(found)})" if more else title), make(found[:most])
+            yield _cut(title, found, most), make(found[:most])
 
 
 def execution_table(campaign: Campaign) -> Table:
@@ -82,14 +80,47 @@ def fragments_table(campaign: Campaign) -> Table:
     return titles, rows
 
 
-def yields_table(campaign: Campaign) -> Table:
+def yield_sections(campaign: Campaign, most: int | None = None) -> Iterator[tuple[str, Table]]:
+    """What platforms, mutations and operators brought, fragments and whole variants apart."""
+    if not any(item.divergences for item in campaign.platform_yields):
+        return
+    yield "What each platform brought", platform_yields_table(campaign)
+    for is_fragment, kind in ((True, "fragments"), (False, "whole variants")):
+        found = [item for item in campaign.yields if item.is_fragment is is_fragment and item.divergences]
+        if found:
+            yield _cut(f"What each mutation brought in {kind}", found, most), yields_table(found[:most])
+    if campaign.at_fault:
+        title = _cut("What each operator brought", campaign.at_fault, most)
+        yield title, at_fault_table(campaign.at_fault[:most])
+
+
+def _cut(title: str, rows: Sequence[object], most: int | None) -> str:
+    return f"{title} (the first {most} of {len(rows)})" if most is not None and len(rows) > most else title
+
+
+_BROUGHT: Final = ["programs", "diverge", "operators at fault", "per hour of its time"]
+
+
+def _brought(item: Yield) -> list[str]:
+    return [f"{item.programs:,}", f"{item.divergences:,}", str(item.operators), f"{item.per_hour:.0f}"]
+
+
+def platform_yields_table(campaign: Campaign) -> Table:
+    """What each platform brought with fragments, and with whole variants."""
+    others = [item for item in campaign.platform_yields if item.platform != BASELINE]
+    kinds = {True: "fragments", False: "whole variants"}
+    return ["platform", "of", *_BROUGHT], [[y.platform, kinds[y.is_fragment], *_brought(y)] for y in others]
+
+
+def yields_table(yields: Sequence[Yield]) -> Table:
     """Which mutations find faults, the best first."""
-    titles = ["platform", "mutation", "programs", "diverge", "operators at fault", "per hour of its time"]
-    return titles, [
-        [y.platform, y.mutation, str(y.programs), str(y.divergences), str(y.operators), f"{y.per_hour:.0f}"]
-        for y in campaign.yields[:SHOWN]
-        if y.divergences
-    ]
+    return ["platform", "mutation", *_BROUGHT], [[y.platform, y.mutation, *_brought(y)] for y in yields]
+
+
+def at_fault_table(found: Sequence[AtFault]) -> Table:
+    """Which operators are at fault, the most frequent first."""
+    titles = ["platform", "operator", "kind", "fragments", "whole variants"]
+    return titles, [[f.platform, f.operator, f.kind, f"{f.fragments:,}", f"{f.variants:,}"] for f in found]
 
 
 def _name(item: PlatformCounts, campaign: Campaign) -> str:

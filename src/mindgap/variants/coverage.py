@@ -88,27 +88,6 @@ class Coverage:
         return sum(name.startswith("aten.") for name in self.operators)
 
 
-def contexts_of(program: Program, values: str) -> tuple[str, ...]:
-    """What each operator of a fragment is exercised with: `OPERATOR DTYPES | rank, layout, literals, class of values`.
-
-    What stands before the bar is what a platform accepts or refuses as a rule; empty tensors and scalars count there.
-    """
-    metas: dict[int, NodeMeta] = {item.id: item.meta for item in program.given()}
-    found: dict[str, None] = {}
-    for node in program.nodes:
-        read = [metas.get(reference) for reference in reads(node)]
-        metas[node.id] = node.meta
-        if node.op == "operator.getitem":
-            continue
-        tensors = [meta for meta in read if isinstance(meta, TensorMeta)]
-        dtypes = ",".join(dict.fromkeys(meta.dtype for meta in tensors))
-        _, rank, layout = _context(tensors[0] if tensors else None)
-        odd = " empty" if any(0 in meta.shape for meta in tensors) else " scalar" if tensors and not rank else ""
-        for each in values.split("+"):
-            found[f"{node.op} {dtypes}{odd} | {rank} {layout} {literal_class(node)} {each}"] = None
-    return tuple(found)
-
-
 def _context(meta: NodeMeta) -> tuple[Any, ...]:
     if not isinstance(meta, TensorMeta):
         return ("-", 0, "-")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mindgap.program.graph import Program
-from mindgap.variants.coverage import contexts_of
+from mindgap.variants.contexts import calls_of
 
 BESIDES: Final = 67
 PARAMETERS_PER_NODE: Final = 60_000
@@ -34,7 +34,7 @@ def candidate_of(name: str, program: Program) -> Candidate:
     """What a program exercises."""
     operators = frozenset(node.op for node in program.nodes)
     cost = BESIDES + len(program.nodes) + program.parameter_count() / PARAMETERS_PER_NODE
-    return Candidate(name, operators, frozenset(contexts_of(program, "")), cost)
+    return Candidate(name, operators, frozenset(calls_of(program)), cost)
 
 
 def cover(candidates: Iterable[Candidate], programs: int) -> list[Candidate]:

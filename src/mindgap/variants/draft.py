@@ -329,7 +329,7 @@ class Draft:
     def _final(self, identity: int) -> Node:
         node = self.node(identity)
         assert node is not None
-        meta = _meta(self.known(identity))
+        meta = meta_of(self.known(identity))
         if meta == node.meta:
             return node
         return Node(identity, node.op, node.args, node.kwargs, meta, node.where, node.line)
@@ -396,7 +396,7 @@ def renamed(node: Node, names: Mapping[int, int]) -> tuple[tuple[Argument, ...],
     return tuple(args), kwargs
 
 
-def _meta(found: Result) -> NodeMeta:
+def meta_of(found: Result) -> NodeMeta:
     if isinstance(found, Value):
         return found.meta
-    return tuple(_meta(item) for item in found) if isinstance(found, tuple) else None
+    return tuple(meta_of(item) for item in found) if isinstance(found, tuple) else None

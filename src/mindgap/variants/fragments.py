@@ -28,7 +28,7 @@ from mindgap.records.tensors import DTYPE_NAMES, DTYPES, TensorMeta
 from mindgap.records.variant import Intent, Provenance
 from mindgap.variants import catalogue
 from mindgap.variants.base import Base, is_frozen, prepare, written_values
-from mindgap.variants.draft import Draft
+from mindgap.variants.draft import Draft, meta_of
 from mindgap.variants.fill import emit
 from mindgap.variants.order import END
 from mindgap.variants.rounds import ROUNDS, in_round
@@ -59,8 +59,14 @@ _SHAPES: Final = (
 )  # fmt: skip
 """Lengths that vector code treats specially: one element, one more than a register holds, none."""
 _REAL_SHAPE: Final = 0.5
-_CUT: Final = 0.25
-"""The part of the fragments that is cut out of a real program; the others put an operator on tensors of one."""
+_CUT_SHARE: Final = 0.5
+"""How often a fragment is to be cut out of a real program; the others put an operator on tensors of one. More than a
+third really are: not every operator takes what it finds in four places."""
+_PLACES: Final = 4
+"""Places of a program that are tried: many hold large tensors, do not run in the wished dtype, or do not take the
+operator."""
+_AS_IT_IS: Final = 0.15
+"""How often a place gets nothing but mutations of whole variants, which may or may not use the wished operator."""
 _SIZES: Final = (1, 2, 2, 3, 4, 6)
 """Operators that are cut out."""
 _SECOND: Final = 0.7
@@ -202,8 +208,7 @@ def make_fragment(given: Places, seed: int, asked: Wish, rules: RuleTable = SHAR
     rng = Random(f"{given.base.fingerprint} {seed} {asked.op} {asked.dtype} {asked.values}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        is_cut = rng.random() < _CUT and DTYPES[asked.dtype].is_floating_point
-        found = _cut_out(given, rng, asked, rules) if is_cut else None
+        found = _cut_out(given, rng, asked, rules) if rng.random() < _CUT_SHARE else None
         found = found or _applied(given, rng, asked, rules, is_plain=rng.random() < _PLAIN)
     program = every_result(found.program, with_inputs=rng.random() < _AS_INPUTS)
     if not program.nodes or len(program.nodes) > MOST_NODES:
@@ -256,8 +261,7 @@ def _applied(given: Places, rng: Random, asked: Wish, rules: RuleTable, is_plain
             draft.restore(state)
     if not is_plain and rng.random() < _WRITE:
         _overwrite(draft, rng.choice((result, tensors[0])))
-    intent = Intent.INVALID if draft.refusal else Intent.VALID
-    told = (*draft.steps, f"eager refuses it: {draft.refusal}") if draft.refusal else tuple(draft.steps)
+    intent, told = _intent_of(draft)
     provenance = Provenance("", "", 0, intent, told, ("apply-operator",), values=asked.values)
     found = Variant(draft.build("fragment"), provenance)
     mutates = not is_plain and rng.random() < _MUTATED and not draft.refusal
@@ -294,9 +298,7 @@ def _mutated(found: Variant, rng: Random, rules: RuleTable) -> Variant:
         )
     except (Refused, MindgapError):
         return found
-    before, after = found.provenance, more.provenance
-    steps, names = (*before.steps, *after.steps), (*before.mutations, *after.mutations)
-    return Variant(more.program, replace(after, steps=steps, mutations=names, values=before.values))
+    return _together(found.provenance, more)
 
 
 def _tried(draft: _FragmentDraft, op: str, tensors: Sequence[Ref]) -> Ref:
@@ -342,26 +344,78 @@ def _shape(given: Places, rng: Random) -> tuple[tuple[int, ...], tuple[int, ...]
 
 
 def _cut_out(given: Places, rng: Random, asked: Wish, rules: RuleTable) -> Variant | None:
-    """A neighbourhood of a real program, in the wished dtype, on what arrives there, mutated like a whole variant.
+    """A neighbourhood of a real program, in the wished dtype, on what arrives there, with the wished operator put in.
 
     None where the program has no small tensors there, or does not run in that dtype.
     """
-    try:
-        part, constants = _part(given, _neighbourhood(given, rng), rng, asked)
-        base = prepare("fragment", part, constants)
-        found = make_variant(
-            base,
-            rng.getrandbits(48),
-            focus=(asked.op,),
-            invalid_share=_INVALID,
-            equivalent_share=_EQUIVALENT,
-            rules=rules,
-        )
-    except (Refused, MindgapError):
-        return None
-    told = [str(node.op) for node in part.nodes]
-    steps = (f"cut out {', '.join(told)} in {asked.dtype} with {asked.values} values", *found.provenance.steps)
-    return Variant(found.program, replace(found.provenance, steps=steps, values=asked.values))
+    is_plain = rng.random() < _AS_IT_IS
+    for _ in range(_PLACES):
+        try:
+            base = _place(given, rng, asked)
+            return _varied(base, rng, asked, rules) if is_plain else _with_operator(base, rng, asked, rules)
+        except (Refused, MindgapError):
+            continue
+    return None
+
+
+def _place(given: Places, rng: Random, asked: Wish) -> Base:
+    """Some operators of a real program that run by themselves, with what they really give in this dtype."""
+    part, constants = _part(given, _neighbourhood(given, rng), rng, asked)
+    if not DTYPES[asked.dtype].is_floating_point and any(traits(node.op).traps for node in part.nodes):
+        raise Refused("a division of whole numbers may end this process")
+    base = prepare("fragment", part, constants)
+    nodes = tuple(replace(node, meta=meta_of(base.values.get(node.id))) for node in part.nodes)
+    program = replace(base.program, nodes=nodes)
+    return replace(base, program=program, objects=frozenset(map(id, nodes)))
+
+
+def _cut(base: Base, asked: Wish) -> Provenance:
+    """What is known of a place that nobody has changed yet."""
+    told = f"cut out {', '.join(node.op for node in base.program.nodes)} in {asked.dtype} with {asked.values} values"
+    return Provenance("", "", 0, Intent.VALID, (told,), ("cut-out",), values=asked.values)
+
+
+def _varied(base: Base, rng: Random, asked: Wish, rules: RuleTable) -> Variant:
+    """The place changed like a whole variant."""
+    seed, focus = rng.getrandbits(48), (asked.op,)
+    more = make_variant(base, seed, focus=focus, invalid_share=_INVALID, equivalent_share=_EQUIVALENT, rules=rules)
+    return _together(_cut(base, asked), more)
+
+
+def _with_operator(base: Base, rng: Random, asked: Wish, rules: RuleTable) -> Variant:
+    """The wished operator reads what the place is given or computes; sometimes that is mutated then."""
+    draft = _FragmentDraft(base, rules, rng)
+    draft.allow_poison = True
+    draft.keeps_refused = rng.random() < _REFUSED
+    results = [int(leaf) for leaf in base.program.outputs if isinstance(leaf, Ref)]
+    wished = [i for i in (*results, *results, *(item.id for item in base.program.inputs))
+              if draft.tensor(i).meta.dtype == asked.dtype]  # fmt: skip
+    if not wished:
+        raise Refused("nothing there has the dtype")
+    tensors = [Ref(rng.choice(wished)) for _ in range(_INPUTS)]
+    if rng.random() < _WRITE:
+        _overwrite(draft, tensors[0])
+    _tried(draft, asked.op, tensors)
+    draft.steps.append(f"apply {asked.op} to %{int(tensors[0])}")
+    intent, told = _intent_of(draft)
+    added = Variant(draft.build("fragment"), Provenance("", "", 0, intent, told, ("apply-operator",)))
+    found = _together(_cut(base, asked), added)
+    mutates = intent is Intent.VALID and rng.random() < _MUTATED
+    return _mutated(found, rng, rules) if mutates else found
+
+
+def _intent_of(draft: _FragmentDraft) -> tuple[Intent, tuple[str, ...]]:
+    """What a draft was made for, and its steps in words."""
+    if not draft.refusal:
+        return Intent.VALID, tuple(draft.steps)
+    return Intent.INVALID, (*draft.steps, f"eager refuses it: {draft.refusal}")
+
+
+def _together(before: Provenance, after: Variant) -> Variant:
+    """What was done before and after, on the values of before."""
+    more = after.provenance
+    steps, names = (*before.steps, *more.steps), (*before.mutations, *more.mutations)
+    return Variant(after.program, replace(more, steps=steps, mutations=names, values=before.values))
 
 
 def _neighbourhood(given: Places, rng: Random) -> set[int]:
@@ -388,7 +442,10 @@ def _neighbourhood(given: Places, rng: Random) -> set[int]:
 
 
 def _part(given: Places, chosen: set[int], rng: Random, asked: Wish) -> tuple[Program, dict[str, torch.Tensor]]:
-    """The chosen nodes as a program; floating inputs and weights in the wished dtype, some inputs with its values."""
+    """The chosen nodes as a program; floating inputs and weights in the wished dtype, some inputs with its values.
+
+    Where the wish is for whole numbers, floating ones are drawn anew; those that are whole already are positions.
+    """
     program = given.base.program
     nodes = [node for node in program.nodes if node.id in chosen]
     needed = dict.fromkeys(r for node in nodes for r in references(node) if r not in chosen)
@@ -403,7 +460,7 @@ def _part(given: Places, chosen: set[int], rng: Random, asked: Wish) -> tuple[Pr
         if tensor is None:
             raise Refused("what arrives there is too large")
         floating = tensor.is_floating_point()
-        cast = tensor.to(DTYPES[asked.dtype]) if floating else tensor
+        cast = _in_dtype(tensor, asked.dtype, rng) if floating else tensor
         meta = TensorMeta.of(cast)
         written = identity in given.base.written
         if constant is not None and not written:
@@ -414,8 +471,8 @@ def _part(given: Places, chosen: set[int], rng: Random, asked: Wish) -> tuple[Pr
             tensors[digest(cast)] = cast
             continue
         value = held(cast)
-        if floating and (value is None or (asked.values != "ordinary" and rng.random() < 0.7)):
-            finite = cast[torch.isfinite(cast)].double()
+        if floating and (value is None or (asked.values != ORDINARY and rng.random() < 0.7)):
+            finite = tensor[torch.isfinite(tensor)].double()
             bound = min(100.0, float(finite.abs().max())) if finite.numel() else 1.0
             value = recipe_of(asked.dtype, asked.values, rng, -bound, bound)  # type: ignore[assignment]
         if value is None:
@@ -426,6 +483,14 @@ def _part(given: Places, chosen: set[int], rng: Random, asked: Wish) -> tuple[Pr
     bare = tuple(replace(node, where="", line="") for node in nodes)
     part = Program("fragment", tuple(inputs), tuple(constants.values()), bare, outputs, tuple(example))
     return part, tensors
+
+
+def _in_dtype(tensor: torch.Tensor, dtype: str, rng: Random) -> torch.Tensor:
+    """A floating tensor in another dtype; small numbers cast to whole ones would all be zero, so others are drawn."""
+    element = DTYPES[dtype]
+    if element.is_floating_point:
+        return tensor.to(element)
+    return recreate(recipe_of(dtype, ORDINARY, rng), replace(TensorMeta.of(tensor), dtype=dtype))
 
 
 def every_result(program: Program, with_inputs: bool = False) -> Program:

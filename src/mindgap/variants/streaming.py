@@ -21,7 +21,7 @@ from mindgap.records.files import write_whole
 from mindgap.records.tensors import byte_view
 from mindgap.records.variant import Provenance, Sweep
 from mindgap.variants.base import Base, base_files, in_portions, load_bases, prepare
-from mindgap.variants.coverage import contexts_of
+from mindgap.variants.contexts import contexts_of
 from mindgap.variants.fragments import Fragmenting
 from mindgap.variants.invocations import Invoking
 from mindgap.variants.quarantine import Quarantine
@@ -85,7 +85,7 @@ class MadeVariant:
     needs_weights: bool = False
     provenance: Provenance | None = None
     contexts: tuple[str, ...] = ()
-    """Of a fragment: what it exercises, as far as platforms may care (`coverage.contexts_of`)."""
+    """Of a fragment: what it exercises, as far as platforms may care (`contexts.contexts_of`)."""
     structure: str = ""
     """Of a fragment: the same for all of its rounds."""
 
