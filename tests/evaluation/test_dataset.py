@@ -49,8 +49,40 @@ def flat(tmp_path: Path) -> Path:
 
 
 def test_a_line_per_image(flat: Path, tmp_path: Path) -> None:
-    (tmp_path / "truth.txt").write_text("490\n361\n171\n")
-    assert list_samples(flat, tmp_path / "truth.txt", first_label=1).labels == (489, 360, 170)
+    (tmp_path / "truth.txt").write_text("66\n971\n231\n")
+    assert list_samples(flat, tmp_path / "truth.txt", first_label=1).labels == (65, 970, 230)
+
+
+OFFICIAL = "490\n361\n171\n"
+"""How ILSVRC2012_validation_ground_truth.txt begins."""
+
+
+def test_imagenets_own_numbers_are_no_positions(flat: Path, tmp_path: Path) -> None:
+    (tmp_path / "truth.txt").write_text(OFFICIAL)
+    (tmp_path / "synsets.txt").write_text("n01751748 sea snake\nn09193705 alp\n")
+    for classes in (None, tmp_path / "synsets.txt"):
+        with pytest.raises(UsageError, match="ImageNet's own numbers") as error:
+            list_samples(flat, tmp_path / "truth.txt", classes, first_label=1)
+        assert "map_clsloc.txt" in str(error.value.hint)
+    (tmp_path / "own.txt").write_text("n02119789 kit fox\nn02100735 English setter\n")  # the kit's own order
+    assert list_samples(flat, tmp_path / "truth.txt", tmp_path / "own.txt", first_label=1).labels == (489, 360, 170)
+
+
+def test_numbers_of_classes_are_mapped_to_the_order_of_the_synsets(flat: Path, tmp_path: Path) -> None:
+    (tmp_path / "truth.txt").write_text(OFFICIAL)
+    (tmp_path / "map_clsloc.txt").write_text(
+        "n02119789 1 kit_fox\nn09193705 361 alp\nn01751748 490 sea_snake\nn02105855 171 Shetland_sheepdog\n"
+    )
+    found = list_samples(flat, tmp_path / "truth.txt", tmp_path / "map_clsloc.txt")
+    assert found.labels == (0, 3, 1) and found.classes[0] == "n01751748"
+    with pytest.raises(UsageError, match="--first-label is not for"):
+        list_samples(flat, tmp_path / "truth.txt", tmp_path / "map_clsloc.txt", first_label=1)
+    (tmp_path / "truth.txt").write_text("490\n361\n2\n")
+    with pytest.raises(UsageError, match="has the label 2, and --classes has no class of that number"):
+        list_samples(flat, tmp_path / "truth.txt", tmp_path / "map_clsloc.txt")
+    (tmp_path / "twice.txt").write_text("n02119789 1\nn09193705 1\n")
+    with pytest.raises(UsageError, match="two classes the same number"):
+        list_samples(flat, tmp_path / "truth.txt", tmp_path / "twice.txt")
 
 
 def test_lines_of_a_name_and_a_label(flat: Path, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import torch
 from mindgap.errors import UsageError
 from mindgap.evaluation.metrics import BUILT_IN, Classification, NextToken, Segmentation, UserTask, add
 from mindgap.evaluation.spelling import TASKS
+from mindgap.records.evaluation import Flip, PlatformEvaluation, TaskVerdict
+from mindgap.report.evaluation import lines_of
 
 LOGITS = torch.tensor([[0.1, 0.9, 0.0, 0.0, 0.0, 0.0, -1.0], [2.0, 1.0, 0.0, 0.0, 0.0, 0.0, -1.0]])
 
@@ -72,9 +74,25 @@ def test_perplexity_of_the_tokens_that_follow() -> None:
     assert task.metrics(found.totals)["perplexity"] == pytest.approx(4.0)
     other = logits.clone()
     other[0, 1, 2] = 1.0
-    assert task.changes(found, task.answers({"logits": other}, None, [tokens])).tolist() == [1]
+    changed = task.answers({"logits": other}, None, [tokens])
+    assert task.changes(found, changed).tolist() == [1]
+    assert task.first_change(found, changed, 0) == 1 and task.first_change(found, found, 0) is None
     with pytest.raises(UsageError, match="beyond the 4 of the model"):
         task.answers({"logits": logits}, torch.tensor([[9, 1, 2]]), [tokens])
+
+
+def test_the_first_divergence_is_told() -> None:
+    flips = [
+        Flip(5, "b", 3.0, eager="1 at 9", candidate="2 at 9", first=4),
+        Flip(2, "a", 1.0, first=7),
+        Flip(8, "c", 1),
+    ]
+    found = PlatformEvaluation(TaskVerdict.JITTER, "jitter", flips=tuple(flips))
+    assert found.first_divergence is flips[0]
+    told = lines_of("openvino", found)
+    assert told[1] == "  first divergence at token 4 (sample 5); median 4"
+    assert told[2] == "  sample 5 b: 1 at 9 -> 2 at 9, first at 4, 3 changed"
+    assert PlatformEvaluation(TaskVerdict.AGREES, "").first_divergence is None
 
 
 def test_scores_of_the_user() -> None:

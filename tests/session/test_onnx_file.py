@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 
 from mindgap.corpus.load import load
 from mindgap.errors import CorruptModel, ModelError, UsageError
+from mindgap.platforms.config import load_config
 from mindgap.records.source import Source
 from mindgap.records.verdict import Conclusion
 from mindgap.report.summary import check_document, check_facts
@@ -61,6 +63,62 @@ def test_a_file_is_judged_by_float64_and_noise(
     assert issue.startswith("# onnxruntime: ONNX Sigmoid") and "seen in 3 of 3 fresh processes" in issue
     with pytest.raises(UsageError, match="there is nothing to explain"):
         session.explain("m.onnx", "onnxruntime", tmp_path / "out")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+FUSING = """
+[platform.fusing]
+adapter = "tests.explanation.fusing:Fusing"
+env = {{ PYTHONPATH = "{root}" }}
+"""
+
+
+def test_nodes_that_are_wrong_only_together_become_a_witness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    nodes = [
+        helper.make_node("Neg", ["x"], ["a"]),
+        helper.make_node("Mul", ["a", "w"], ["b"], name="scale"),
+        helper.make_node("Add", ["b", "x"], ["c"], name="shift"),
+        helper.make_node("Abs", ["c"], ["d"]),
+        helper.make_node("Neg", ["d"], ["y"]),
+    ]
+    saved(tmp_path / "m.onnx", nodes, {"x": [4]}, ["y"], {"w": np.full(4, 3, np.float32)})
+    (tmp_path / "mindgap.toml").write_text(FUSING.format(root=ROOT))
+    with Session(load_config(tmp_path / "mindgap.toml")) as session:
+        why = session.explain("m.onnx", "fusing", tmp_path / "out")
+    assert why.is_together and [step.where for step in why.operators] == ["scale", "shift"], why
+    assert why.operator == "onnx.Mul + onnx.Add" and "only together" in why.cause.remark
+    assert why.proof.survived and why.proof.operators == ("onnx.Mul", "onnx.Add")
+    graph = onnx.load(tmp_path / "out" / "witness.onnx").graph
+    assert [node.op_type for node in graph.node] == ["Mul", "Add"] and [w.name for w in graph.initializer] == ["w"]
+    assert (tmp_path / "out" / "issue.md").read_text().startswith("# fusing: ONNX Mul + Add gives")
+
+
+def test_versions_of_a_runtime_on_a_file(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    saved(tmp_path / "m.onnx", [helper.make_node("Sigmoid", ["x"], ["y"])], {"x": [2]}, ["y"])
+    torch.save({"x": torch.full((2,), -20.0)}, tmp_path / "far.pt")
+    (tmp_path / "python").symlink_to(sys.executable)
+    pythons = [sys.executable, str(tmp_path / "python")]
+    found = session.bisect("m.onnx", "onnxruntime", pythons=pythons, inputs="far.pt")
+    assert found.baseline == "onnx-reference" and found.tried[0].told == "diverges"
+    told = found.tried[0].verdict
+    assert told is not None and "onnx-reference" in told.sentence and "eager" not in told.sentence
+    assert found.sentence.endswith("differ from onnx-reference"), found.sentence
+
+
+def test_the_same_sample_in_another_batch_of_a_file(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Tanh", ["a"], ["y"])]
+    for name, batch in (("open", "n"), ("fixed", 2)):
+        weights = {"w": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}
+        saved(tmp_path / f"{name}.onnx", nodes, {"x": [batch, 3]}, ["y"], weights)
+        found = session.check(f"{name}.onnx", on=["onnxruntime"], invariance=True).invariance["onnxruntime"]
+        asked = {item.relation for item in found}
+        assert asked == ({"alone", "neighbours", "permuted", "twice"} - ({"alone"} if name == "fixed" else set()))
+        assert all(item.verdict.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING) for item in found), found
 
 
 def test_weights_beside_the_file(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 
@@ -131,6 +131,7 @@ class Planted(Platform):
 
     runtime = "planted"
     summary = "eager with one planted fault"
+    faults: ClassVar[Mapping[str, Fault]] = FAULTS
 
     def probe(self) -> Probe:
         return Probe(True, "1", "CPU")
@@ -140,7 +141,7 @@ class Planted(Platform):
             executable = Executable(own_program(case, Placement()), case.constants)
 
         def call(node: Node, function: Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
-            fault = FAULTS.get(node.where.partition(MARK)[2])
+            fault = self.faults.get(node.where.partition(MARK)[2])
             if fault is None or not self.spoils(node, case.graph):
                 return function(*args, **kwargs)
             return fault.spoil(function, args, kwargs)

@@ -22,34 +22,46 @@ from mindgap.program.build import named_results
 from mindgap.program.examples import floats
 from mindgap.program.graph import Program, map_leaves
 from mindgap.program.inputs import Inputs
+from mindgap.program.state import BUFFER, Wrapper
 from mindgap.records.source import Source
+from mindgap.records.tensors import same_bits
 
 LOADER: Final = "mindgap.corpus.backward:load_gradients"
 LOSS: Final = "loss"
 
 
-class Gradients(torch.nn.Module):
+class Gradients(Wrapper):
     """A model with its gradients: called like the model, it returns the loss and a gradient per parameter and input.
+
+    What the model changes meanwhile, such as running statistics, is compared like any state (`ModuleState`).
 
     The loss is the output itself where the model returns one number, otherwise a fixed random projection of all
     floating outputs: every element counts, each with its own weight.
     """
 
     def __init__(self, model: torch.nn.Module, seed: int) -> None:
-        super().__init__()
-        self.model = model.requires_grad_(True)
+        super().__init__(model.requires_grad_(True))
         self.seed = seed
 
+    @torch.compiler.disable(recursive=False)  # type: ignore[no-untyped-call, untyped-decorator]
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
+        """What compilers compile is the user's model, and autograd runs the backward pass that they made of it."""
         with torch.enable_grad():
-            args, kwargs = (
-                map_leaves(tuple(args), _leaf),
-                {key: map_leaves(item, _leaf) for key, item in kwargs.items()},
-            )
-            loss = loss_of(self.model(*args, **kwargs), self.seed)
-            taken = Inputs.of(args, kwargs, positional_names(signature_of(self.model), len(args)))
-            names, given = zip(*((item.name, item.tensor) for item in taken.tensors))
-            return _gradients(loss, dict(self.model.named_parameters()), names, given)
+            args, kwargs = _leaves(args, kwargs)
+            found: dict[str, torch.Tensor] = self._step(self.model(*args, **kwargs), args, kwargs)
+            return found
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _step(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, torch.Tensor]:
+        taken = Inputs.of(args, kwargs, positional_names(signature_of(self.model), len(args)))
+        names, given = zip(*((item.name, item.tensor) for item in taken.tensors))
+        return _gradients(loss_of(result, self.seed), dict(self.model.named_parameters()), names, given)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a model is called with, as tensors that have gradients."""
+    return map_leaves(args, _leaf), {key: map_leaves(item, _leaf) for key, item in kwargs.items()}
 
 
 def _leaf(value: Any) -> Any:
@@ -118,12 +130,15 @@ def joint_program(loaded: Loaded) -> tuple[Program, dict[str, torch.Tensor]]:
     names = [item.name for item in inputs.tensors]
     parameters = dict(step.model.named_parameters())
     buffers = {name: tensor.clone() for name, tensor in step.model.named_buffers()}
+    after: dict[str, torch.Tensor] = {}
 
     def training_step(given: list[torch.Tensor], held: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         args, kwargs = inputs.call(given)
         state = {**held, **{name: tensor.clone() for name, tensor in buffers.items()}}
         result = torch.func.functional_call(step.model, state, args, kwargs)
-        return _gradients(loss_of(result, step.seed), held, names, given)
+        after.update((name, state[name]) for name in sorted(buffers))
+        found = _gradients(loss_of(result, step.seed), held, names, given)
+        return found | {f"{BUFFER}{name}": tensor for name, tensor in after.items()}
 
     with torch.enable_grad():
         leaves = [_leaf(tensor) for tensor in inputs.copies()]
@@ -132,7 +147,15 @@ def joint_program(loaded: Loaded) -> tuple[Program, dict[str, torch.Tensor]]:
     joint = replace(loaded, model=_Joint(graph, held, len(leaves)), args=tuple(inputs.copies()), kwargs={})
     program, constants = export(joint)
     named = tuple(replace(item, name=name) for item, name in zip(program.inputs, names))
-    return replace(program, inputs=named), constants
+    changed = [name for name, tensor in after.items() if not same_bits(tensor.detach(), buffers[name])]
+    return replace(program, inputs=named, outputs=_apart(program.outputs, changed)), constants
+
+
+def _apart(outputs: Mapping[str, Any], changed: Sequence[str]) -> dict[str, Any]:
+    """What a training step returns, and next to it the buffers that it changes, as in any program."""
+    returned = {name: value for name, value in outputs.items() if not name.startswith(BUFFER)}
+    buffers = {f"{BUFFER}{name}": outputs[f"{BUFFER}{name}"] for name in changed}
+    return {"": returned, **buffers} if buffers else returned
 
 
 class _Joint(torch.nn.Module):

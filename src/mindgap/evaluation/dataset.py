@@ -6,8 +6,8 @@ import csv
 import hashlib
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,24 @@ LABEL_BYTES: Final = 64 << 20
 """Of a file of labels: ImageNet's 50,000 take 3 MB with boxes."""
 MOST: Final = 4_000_000
 """Samples of one set."""
+
+
+_OF_ILSVRC: Final = {"ILSVRC2012_val_00000001": 490, "ILSVRC2012_val_00000002": 361, "ILSVRC2012_val_00000003": 171}
+"""How the ground truth of ImageNet's development kit begins: its numbers are not in the order of the synsets, which
+models have (those are 65, 970 and 230 there, from 0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Classes:
+    """What `--classes` lists, in the order of the model's outputs."""
+
+    names: tuple[str, ...] = ()
+    numbers: Mapping[int, int] = field(default_factory=dict)
+    """The output of each number that stands for a class in the labels, where the file gives such numbers."""
+
+    @property
+    def are_sorted(self) -> bool:
+        return list(self.names) == sorted(self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +89,14 @@ def list_samples(
         return Dataset(str(path.absolute()))
     if not path.is_dir():
         raise UsageError(f"there is no {path}", hint="--data takes a directory of images, .npz or .safetensors")
-    names = _class_names(classes) if classes is not None else ()
+    known = _read_classes(classes) if classes is not None else _Classes()
+    names: Sequence[str] = known.names
     folders = sorted(item for item in path.iterdir() if item.is_dir() and not item.name.startswith("."))
     if labels is not None:
         files = _images(path)
-        found = _read_labels(labels, [file.name for file in files], names)
+        if known.numbers and first_label:
+            raise UsageError("--first-label is not for labels that --classes gives numbers to", where=str(classes))
+        found = _read_labels(labels, [file.name for file in files], known)
     else:
         files, found, names = _of_folders(path, folders, names)
     if first_label:
@@ -135,25 +156,55 @@ def _images(folder: Path) -> list[Path]:
     return found
 
 
-def _class_names(path: Path) -> list[str]:
-    """One class per line; what follows its name, as in ImageNet's list of synsets, is left out."""
-    lines = [line.split(maxsplit=1)[0].rstrip(",") for line in _lines(path)]
-    if len(set(lines)) != len(lines):
-        twice = next(name for name in lines if lines.count(name) > 1)
+def _read_classes(path: Path) -> _Classes:
+    """One class per line; what follows its name, as in ImageNet's list of synsets, is left out.
+
+    Where a number follows each name, as in `map_clsloc.txt` of ImageNet's development kit, the numbers are those of the
+    labels, and the classes are in sorted order.
+    """
+    rows = [line.split() for line in _lines(path)]
+    names = [row[0].rstrip(",") for row in rows]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"{path.name} lists the class {twice} twice", where=str(path))
-    return lines
+    if not all(len(row) > 1 and re.fullmatch(r"\d{1,9}", row[1]) for row in rows):
+        return _Classes(tuple(names))
+    ordered = sorted(names)
+    place = {name: number for number, name in enumerate(ordered)}
+    numbers = {int(row[1]): place[name] for row, name in zip(rows, names)}
+    if len(numbers) != len(rows):
+        raise UsageError(f"{path.name} gives two classes the same number", where=str(path))
+    return _Classes(tuple(ordered), numbers)
 
 
-def _read_labels(path: Path, names: Sequence[str], classes: Sequence[str]) -> list[int]:
+def _read_labels(path: Path, names: Sequence[str], classes: _Classes) -> list[int]:
     """The label of each image: one per line in the order of their names, or lines of a name and a label."""
+    given = _given_labels(path, names)
+    _refuse_ilsvrc(path, dict(zip((Path(name).stem for name in names), given)), classes)
+    return [_number(text, path, classes) for text in given]
+
+
+def _refuse_ilsvrc(path: Path, given: Mapping[str, str], classes: _Classes) -> None:
+    """ImageNet's own numbers, taken for positions in the order of the synsets, give an accuracy near 0."""
+    official = all(given.get(name) == str(number) for name, number in _OF_ILSVRC.items())
+    if official and not classes.numbers and classes.are_sorted:
+        raise UsageError(
+            f"{path.name} has ImageNet's own numbers, which are not the order of the synsets that models have",
+            where=str(path),
+            hint="--classes map_clsloc.txt (of the development kit: a synset and its number per line)",
+        )
+
+
+def _given_labels(path: Path, names: Sequence[str]) -> list[str]:
+    """The label of each image as the file has it."""
     rows = [row for row in csv.reader(_lines(path), delimiter="," if path.suffix == ".csv" else " ") if row]
     if path.suffix == ".csv" and rows and not _is_named(rows[0][0], names):
         rows = rows[1:]  # a head line
     if all(len(row) == 1 for row in rows):
         if len(rows) != len(names):
             raise UsageError(f"{path.name} has {len(rows)} labels for {len(names)} images", where=str(path))
-        return [_number(row[0], path, classes) for row in rows]
-    by_name = {Path(row[0]).stem: _number(row[1].split()[0], path, classes) for row in rows if len(row) > 1 and row[1]}
+        return [row[0] for row in rows]
+    by_name = {Path(row[0]).stem: row[1].split()[0] for row in rows if len(row) > 1 and row[1]}
     missing = [name for name in names if Path(name).stem not in by_name]
     if missing:
         raise UsageError(f"{path.name} has no label for {missing[0]}", where=str(path))
@@ -165,17 +216,19 @@ def _is_named(text: str, names: Sequence[str]) -> bool:
     return Path(text).stem in stems or re.fullmatch(r"\d+", text) is not None
 
 
-def _number(text: str, path: Path, classes: Sequence[str]) -> int:
+def _number(text: str, path: Path, classes: _Classes) -> int:
     """A label as a number; a class by its name needs the list of classes, as no rank can be guessed."""
     if re.fullmatch(r"\d{1,9}", text):
-        return int(text)
-    if text in classes:
-        return classes.index(text)
+        if classes.numbers and int(text) not in classes.numbers:
+            raise UsageError(f"{path.name} has the label {text}, and --classes has no class of that number")
+        return classes.numbers.get(int(text), int(text))
+    if text in classes.names:
+        return classes.names.index(text)
     raise UsageError(
         f"{path.name} has the label {text[:80]!r}, which is no number",
         where=str(path),
         hint="--classes FILE lists the classes in the order of the model's outputs"
-        if not classes
+        if not classes.names
         else "--classes does not list it",
     )
 

@@ -51,6 +51,10 @@ class Task(ABC):
         """How much of each sample's answer is another one."""
         return (baseline.values != other.values).reshape(len(baseline.values), -1).sum(1)
 
+    def first_change(self, baseline: Answers, other: Answers, sample: int) -> int | None:
+        """The position at which a sample's answer becomes another one, where positions follow each other."""
+        return None
+
     def chosen(self, outputs: Outputs) -> torch.Tensor:
         """The output that answers."""
         if self._output is not None:
@@ -171,6 +175,10 @@ class NextToken(LabelTask):
 
     name = "next-token"
     axis = -1
+
+    def first_change(self, baseline: Answers, other: Answers, sample: int) -> int | None:
+        changed = (baseline.values[sample] != other.values[sample]).nonzero()
+        return int(changed[0]) if len(changed) else None
 
     def fits(self, tensor: torch.Tensor) -> bool:
         return tensor.is_floating_point() and tensor.dim() == 3

@@ -218,7 +218,8 @@ class Scoring:
             label, eager, other, wide_answer = map(self._named_class, (label, eager, other, wide_answer))
         sample, name = self.request.batch.samples[row], self.request.batch.names[row]
         changed = float(candidate.changes[row])
-        return Flip(sample, name, changed, label, eager, other, wide_answer, margin, over)
+        first = self.task.first_change(self.base, answers, row)
+        return Flip(sample, name, changed, label, eager, other, wide_answer, margin, over, first)
 
     def _named_class(self, label: str) -> str:
         classes = self.request.classes

@@ -6,7 +6,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from mindgap.execution.arena import discarded, opened
 from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel
 from mindgap.execution.pool import HOST, Pool
 from mindgap.execution.process import Death
-from mindgap.execution.tasks import Worker, hosting, stream_task
+from mindgap.execution.tasks import Worker, hosting, stream_task, task
 from mindgap.explanation.explain import DONE, ISSUE, PROCESSES, SHORT, NothingToExplain, OutOfBudget, Progress
 from mindgap.explanation.issue import Asked
 from mindgap.explanation.onnx_witness import Witness, onnx_issue, reduced, short_script, shows
@@ -32,7 +32,7 @@ from mindgap.platforms.versions import versions
 from mindgap.program.case import Case
 from mindgap.program.inputs import Inputs
 from mindgap.reading.files import size
-from mindgap.records.explanation import Cause, CauseKind, Explanation, Layer, Proof, Script, TracedOperator
+from mindgap.records.explanation import Cause, CauseKind, Explanation, Layer, Proof, Script, TracedOperator, named
 from mindgap.records.files import write_whole
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
@@ -42,7 +42,7 @@ from mindgap.tracing.examine import Examiner, OutOfTime
 from mindgap.tracing.ladder import climb
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.judging import Comparing, Judged, Question, ask_judge
-from mindgap.verdicts.onnx_runner import as_tensors, seen_nodes, to_array
+from mindgap.verdicts.onnx_runner import as_tensors, cut, seen_nodes, to_array
 
 WITNESS: Final = "witness.onnx"
 DATA: Final = "repro.npz"
@@ -69,6 +69,32 @@ class NodeCase:
     dtype: str
     parcel: Parcel = field(default_factory=Parcel)
     """Empty for a node that cannot stand alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutFile:
+    """Nodes of a file that are wanted as a file of their own."""
+
+    case: Parcel
+    first: int
+    last: int
+    path: str
+
+
+@hosting(MindgapError)
+@task
+def cut_file(worker: Worker, request: CutFile) -> Parcel:
+    """The nodes from one to another as a case; an empty one where they cannot stand alone."""
+    case = open_parcel(request.case, Constants())
+    path = Path(request.path)
+    try:
+        model, feeds = cut(case.file, case.inputs, request.first, request.last)
+    except ValueError:  # of protobuf too: a model of more than 2 GB
+        return Parcel()
+    path.write_bytes(model)
+    count = request.last - request.first + 1
+    return make_parcel(Case(Inputs.of((), feeds), name=case.name, file=str(path), nodes=count),
+                       path.with_suffix(".tensors"))  # fmt: skip
 
 
 @hosting(MindgapError)
@@ -115,14 +141,20 @@ def explain_onnx(
         )
     steps, wrong, finished = _traced(pool, parcel, spec, baseline, start + 0.8 * budget.seconds, tell)
     until = start + budget.seconds
+    is_together = False
     if not wrong:
         if not finished:
             why = "the budget was spent before a node that is wrong was reached"
             raise OutOfBudget(why, cause=whole.sentence, hint="--budget SECONDS")
+        wrong = _together(pool, parcel, spec, baseline, steps, start + 0.9 * budget.seconds, tell)
+        is_together = True
+    if not wrong:
         layer = _layer(pool, parcel, spec, baseline, until)
         cause = "; ".join([whole.sentence, *([layer.sentence] if layer is not None else [])])
         cures = layer.cures if layer is not None else ()
-        raise UsageError("no node is wrong alone, they are only together", cause=cause, hint=next(iter(cures), None))
+        raise UsageError("no node is wrong alone, and no part of the file is", cause=cause,
+                         hint=next(iter(cures), None))  # fmt: skip
+    kinds = tuple(node.kind for node in wrong) if is_together else (wrong[0].kind,)
     first = replace(wrong[0], parcel=_smallest(pool, wrong[0], spec, baseline, start + 0.9 * budget.seconds))
     shown = 0
     for _ in range(PROCESSES):
@@ -133,14 +165,15 @@ def explain_onnx(
         shown += 1
     layer = _layer(pool, first.parcel, spec, baseline, until)
     asked = Asked(layer, shown if shown == PROCESSES else 0)
-    script = _written(first, verdict, spec, folder, asked, until)
-    remark = f"{first.kind}{f' ({first.name})' if first.name else ''} is wrong when it runs alone on the same values"
+    script = _written(first, named(list(kinds)), verdict, spec, folder, asked, until)
+    told = named([f"{node.kind}{f' ({node.name})' if node.name else ''}" for node in wrong[: len(kinds)]])
+    remark = f"{told} {'are wrong only together' if is_together else 'is wrong when it runs alone on the same values'}"
     kind = CauseKind.UNSUPPORTED if verdict.conclusion is Conclusion.FAILED else CauseKind.IMPLEMENTATION
     elements = sum(math.prod(meta.shape) for meta, _ in first.parcel.inputs)
     return Explanation(
         parcel.name, spec.name, require(pool, spec).version, whole, tuple(steps), tuple(node.index for node in wrong),
-        False, "" if finished else "the budget ended before all nodes were tried", Cause(kind, remark), layer,
-        Proof(verdict, candidate.status, candidate.stage, (f"onnx.{first.kind}",), elements,
+        is_together, "" if finished else "the budget ended before all nodes were tried", Cause(kind, remark), layer,
+        Proof(verdict, candidate.status, candidate.stage, tuple(f"onnx.{kind}" for kind in kinds), elements,
               shown == PROCESSES, bool(candidate.stable)),
         script, versions([spec]), {"all": round(time.monotonic() - start, 3)}, 2 * len(steps) + 4,
     )  # fmt: skip
@@ -180,6 +213,50 @@ def _smallest(pool: Pool, node: NodeCase, spec: PlatformSpec, baseline: Platform
 
     reduced(start, shows)
     return shown[-1]
+
+
+def _together(
+    pool: Pool,
+    parcel: Parcel,
+    spec: PlatformSpec,
+    baseline: PlatformSpec,
+    steps: Sequence[TracedOperator],
+    until: float,
+    tell: Progress,
+) -> list[NodeCase]:
+    """The shortest run of nodes that is wrong, each with that run as its case: its last node is the first whose result
+    is, and as many before it are left out as can be."""
+    shown: dict[tuple[int, int], Parcel] = {}
+
+    def is_wrong(first: int, last: int) -> bool:
+        if time.monotonic() > until:
+            return False
+        tell("trace", f"nodes {first + 1} to {last + 1} together")
+        path = pool.scratch.new_file("nodes", HOST.worker_name).with_suffix(".onnx")
+        part = pool.demand(HOST, cut_file, CutFile(parcel, first, last, str(path)), "cutting the file")
+        if not part.call or _judged(pool, part, spec, baseline)[0].conclusion not in BAD:
+            return False
+        shown[first, last] = part
+        return True
+
+    last = next((step.node for step in reversed(steps) if is_wrong(0, step.node)), None)
+    if last is None:
+        return []
+    last = _first_of(last, lambda index: is_wrong(0, index))
+    first = last - _first_of(last, lambda length: is_wrong(last - length, last))
+    tell("trace", DONE)
+    inside = [step for step in steps if first <= step.node <= last]
+    part = shown[first, last]
+    return [NodeCase(s.node, s.op.removeprefix("onnx."), s.where, s.dtype, part) for s in inside]
+
+
+def _first_of(known: int, holds: Callable[[int], bool]) -> int:
+    """The smallest number from which on it holds, by halves; it does for the one that is known."""
+    low, high = 0, known
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return high
 
 
 def _traced(
@@ -227,9 +304,11 @@ def _judged(
     return replace(verdict, sentence=told), candidate, judged
 
 
-def _written(node: NodeCase, verdict: Verdict, spec: PlatformSpec, folder: Path, asked: Asked, until: float) -> Script:
-    """The node as a model, its inputs, a script that compares the platform with the reference implementation, a short
-    one where it fits, and the text of an issue."""
+def _written(
+    node: NodeCase, what: str, verdict: Verdict, spec: PlatformSpec, folder: Path, asked: Asked, until: float
+) -> Script:
+    """The node, or nodes, as a model, its inputs, a script that compares the platform with the reference
+    implementation, a short one where it fits, and the text of an issue."""
     case = open_parcel(node.parcel, Constants(), mapped=False)
     write_whole(folder / WITNESS, Path(case.file).read_bytes())
     arrays = {item.name: to_array(item.tensor) for item in case.inputs.tensors}
@@ -240,7 +319,7 @@ def _written(node: NodeCase, verdict: Verdict, spec: PlatformSpec, folder: Path,
     if short:
         write_whole(folder / SHORT, short)
     script = _tried(verdict, spec, folder, min(TIMEOUT_S, until - time.monotonic()))
-    write_whole(folder / ISSUE, onnx_issue(spec, node.kind, verdict, short, script.said, asked, versions([spec])))
+    write_whole(folder / ISSUE, onnx_issue(spec, what, verdict, short, script.said, asked, versions([spec])))
     return script
 
 

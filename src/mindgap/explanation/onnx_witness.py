@@ -17,12 +17,17 @@ from mindgap.explanation.markdown import inline, inside_fence
 from mindgap.explanation.short import MOST_COLUMNS, MOST_LINES
 from mindgap.platforms.base import Platform
 from mindgap.platforms.registry import adapter_class
+from mindgap.platforms.reproducer import Headings
 from mindgap.records.platform import PlatformSpec
-from mindgap.records.verdict import Verdict
+from mindgap.records.verdict import Blame, Verdict
 from mindgap.verdicts.elements import THRESHOLD
 
 MOST_NUMBERS: Final = 64
 """Of one input that is written down as a literal."""
+
+
+OF_ONNX: Final = Headings("Describe the bug", "Expected behavior", "Reproduction instructions", "System information")
+"""Of the template of ONNX's own tracker, where its reference implementation is wrong."""
 
 
 @dataclass(frozen=True)
@@ -133,14 +138,19 @@ def onnx_issue(
     spec: PlatformSpec, kind: str, verdict: Verdict, short: str, said: str, asked: Asked, versions: Mapping[str, str]
 ) -> str:
     """What to paste into the tracker of the runtime, under the headings of its template."""
-    headings = (adapter_class(spec) or Platform).headings
+    is_standard = verdict.blame is Blame.EAGER
+    headings = OF_ONNX if is_standard else (adapter_class(spec) or Platform).headings
     opening = ["```python", inside_fence(short.rstrip()), "```", "", "It ends with an AssertionError while the "
                "difference exists.", ""] if short else []  # fmt: skip
     cures: Sequence[str] = asked.cures
     lines = [
-        f"# {spec.name}: ONNX {kind} gives a wrong result", "", *opening,
+        f"# {'onnx-reference' if is_standard else spec.name}: ONNX {kind} gives a wrong result", "",
+        *(["## Is the issue related to model conversion?", "", "No: the model holds these nodes and nothing else.", ""]
+          if is_standard else []),
+        *opening,
         f"## {headings.happens}", "", inline(verdict.sentence), "", "```", inside_fence(said), "```", "",
-        f"## {headings.due}", "", "The result of ONNX's reference implementation, with which float64 agrees.", "",
+        f"## {headings.due}", "", f"The result of {spec.name}, with which float64 agrees." if is_standard
+        else "The result of ONNX's reference implementation, with which float64 agrees.", "",
         *(["## Evidence", "", *(f"- {inline(line)}" for line in asked.lines()), ""] if asked.lines() else []),
         *(["## What restores agreement", "", *(f"- `{line}`" for line in cures), ""] if cures else []),
         f"## {headings.reproduce}", "", "`python repro.py` with witness.onnx and repro.npz (attached) needs numpy, "

@@ -15,6 +15,14 @@ BUFFER: Final = "buffer:"
 """How the name of an output begins that is a buffer which the model changed."""
 
 
+class Wrapper(torch.nn.Module):
+    """A module around the user's own, whose state keeps the names that it has there."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+
 @dataclass(frozen=True, slots=True)
 class _Held:
     """A tensor that a module holds, as a buffer or as a plain attribute."""
@@ -37,7 +45,8 @@ class ModuleState:
     def __init__(self, model: Any) -> None:
         self._held: list[_Held] = []
         self._attributes: list[tuple[dict[str, Any], dict[str, Any]]] = []
-        for path, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
+        own = model.model if isinstance(model, Wrapper) else model
+        for path, module in own.named_modules() if isinstance(own, torch.nn.Module) else ():
             self._attributes.append((vars(module), dict(vars(module))))
             for holder in (module._buffers, vars(module)):
                 for key, tensor in holder.items():

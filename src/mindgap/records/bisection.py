@@ -50,6 +50,8 @@ class Bisection:
     """Versions between the two that say nothing."""
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    baseline: str = "eager"
+    """What each version is judged against."""
 
     @property
     def sentence(self) -> str:
@@ -58,7 +60,7 @@ class Bisection:
         if not known:
             return f"no version of {self.package} ran it"
         if not self.first_after:
-            what = "differ from eager" if known[-1].is_wrong else "agree with eager"
+            what = f"{'differ from' if known[-1].is_wrong else 'agree with'} {self.baseline}"
             return f"all {len(known)} versions of {self.package} that were tried {what}"
         verb = "appeared" if self.appeared else "vanished"
         open_ = f"; {', '.join(self.between)} in between did not run it" if self.between else ""

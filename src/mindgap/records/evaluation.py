@@ -39,6 +39,8 @@ class Flip:
     """How much eager preferred its answer to the platform's, in units of the output."""
     margin_over_noise: float | None = None
     """The margin as a multiple of how far rounding moves it."""
+    first: int | None = None
+    """The first position at which the answer is another one, where positions follow each other: tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,12 @@ class PlatformEvaluation:
     """How likely such a difference is where neither side is better."""
     flips: tuple[Flip, ...] = ()
     """The largest margins first."""
+
+    @property
+    def first_divergence(self) -> Flip | None:
+        """The sample whose tokens change the earliest."""
+        known = [(flip.first, flip.sample, flip) for flip in self.flips if flip.first is not None]
+        return min(known, key=lambda item: item[:2])[2] if known else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def bisection_rows(found: Bisection) -> list[list[str]]:
 
 def bisection_document(found: Bisection) -> dict[str, Any]:
     """Everything, for programs."""
-    facts = ("model", "platform", "package", "of", "last_before", "first_after", "appeared", "sentence")
+    facts = ("model", "platform", "baseline", "package", "of", "last_before", "first_after", "appeared", "sentence")
     return {
         "schema": BISECTION_SCHEMA,
         **{name: getattr(found, name) for name in facts},

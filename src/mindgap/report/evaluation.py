@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median_low
 from typing import Any, Final
 
 import msgspec
@@ -60,6 +61,11 @@ def lines_of(name: str, item: PlatformEvaluation) -> list[str]:
             f"  top-1 {100 * item.difference:+.2f} points (95% interval {least} to {most}): {item.lost} answers became "
             f"wrong, {item.won} right (McNemar p = {item.mcnemar:.2g})"
         )
+    if (earliest := item.first_divergence) is not None:
+        places = [flip.first for flip in item.flips if flip.first is not None]
+        told.append(
+            f"  first divergence at token {earliest.first} (sample {earliest.sample}); median {median_low(places)}"
+        )
     told += [f"  {_flip(flip)}" for flip in item.flips[:SHOWN]]
     if len(item.flips) > SHOWN:
         told.append(f"  and {len(item.flips) - SHOWN} more")
@@ -70,6 +76,8 @@ def _flip(flip: Flip) -> str:
     parts = [f"sample {flip.sample} {flip.name}: {flip.eager} -> {flip.candidate}"]
     if flip.label:
         parts.append(f"label {flip.label}")
+    if flip.first is not None:
+        parts.append(f"first at {flip.first}, {flip.changed:g} changed")
     if flip.float64:
         parts.append(f"float64 {flip.float64}")
     if flip.margin is not None and flip.margin_over_noise is not None:

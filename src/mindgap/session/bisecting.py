@@ -21,7 +21,7 @@ from mindgap.platforms.running import run
 from mindgap.records.bisection import TriedVersion
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
-from mindgap.verdicts.judging import Comparing, Question, ask_judge
+from mindgap.verdicts.judging import Comparing, Question, ask_judge, speaking_of
 
 MOST_VERSIONS: Final = 200
 INDEX_S: Final = 120.0
@@ -128,14 +128,14 @@ def installed(spec: PlatformSpec, version: str, tell: Callable[[str, str], None]
 
 
 def judged_in(pool: Pool, spec: PlatformSpec, version: str, parcel: Parcel, eager: Outcome) -> TriedVersion:
-    """What a version does with a case, next to eager."""
+    """What a version does with a case, next to the baseline."""
     try:
         require(pool, spec)
     except MindgapError as error:
         return TriedVersion(version, None, "; ".join(filter(None, [error.what, error.cause])))
     outcome = opened(run(pool, spec, parcel, 2))
     question = Question(parcel, (Comparing(eager, (outcome,)),))
-    verdict = ask_judge(pool, question).verdicts[spec.name]
+    verdict = speaking_of(ask_judge(pool, question), eager.platform).verdicts[spec.name]
     discarded(outcome)
     pool.retire(spec)
     return TriedVersion(version, verdict, "" if outcome.ok else outcome.message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
@@ -15,6 +15,7 @@ from mindgap.execution.parcel import Constants, Parcel, make_parcel, open_parcel
 from mindgap.execution.pool import Pool, in_parallel
 from mindgap.platforms.running import run
 from mindgap.program.case import Case
+from mindgap.program.inputs import Inputs
 from mindgap.records.check import Invariance
 from mindgap.records.outcome import Outcome
 from mindgap.records.platform import PlatformSpec
@@ -77,17 +78,25 @@ def _derived(pool: Pool, case: Case, parcel: Parcel, size: int) -> Iterator[_Der
             else tensor
             for tensor in case.tensors
         ]
-        changed = case.with_tensors(tensors)
-        if relation == ALONE:
+        changed = _fed(case, tensors)
+        if relation == ALONE and case.program is not None:
             changed = changed.with_program(resized(changed.graph, size), tensors)
         take, of = (rows, tuple(range(size))) if relation == PERMUTED else ((0,), (0,))
         path = pool.scratch.new_file("case")
         yield _Derived(relation, make_parcel(changed, path), Relation(parcel, take, of, size))
 
 
+def _fed(case: Case, tensors: list[torch.Tensor]) -> Case:
+    """The same model on other inputs; a file takes any that fit."""
+    if case.program is not None:
+        return case.with_tensors(tensors)
+    named = {item.name: tensor for item, tensor in zip(case.inputs.tensors, tensors)}
+    return replace(case, inputs=Inputs.of((), named))
+
+
 def batch_of(parcel: Parcel) -> int:
     """The first dimension that most inputs share; raises where there is no batch to vary."""
-    if not parcel.program:
+    if not parcel.program and not parcel.model_file:
         raise ModelError(
             "invariance needs a model that can be exported", cause=parcel.export_failure or "the file holds no program"
         )
@@ -103,8 +112,10 @@ def batch_of(parcel: Parcel) -> int:
 
 
 def _judged(pool: Pool, spec: PlatformSpec, item: _Derived, original: Outcome) -> Verdict | None:
-    """None where the relation does not hold in float64."""
+    """None where the relation does not hold in float64, or a file fixes the size of its batch."""
     outcome = opened(run(pool, spec, item.parcel))
+    if not outcome.ok and item.relation == ALONE and item.parcel.model_file:
+        return None
     if not outcome.ok:
         text = f"{outcome.status.value} at {outcome.stage.value}: {outcome.message}"
         return Verdict(spec.name, Conclusion.FAILED, text)

@@ -6,7 +6,6 @@ import contextlib
 import copy
 import os
 import pickle
-import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +58,7 @@ from mindgap.records.verdict import Conclusion, Kind
 from mindgap.reduction.reducer import Budget
 from mindgap.session.bisecting import bisect, chosen, installed, judged_in, offered_versions, recipe_of
 from mindgap.session.invariance import batch_of, check_invariance
-from mindgap.verdicts.judging import Comparing, Judged, Question, ask_judge
+from mindgap.verdicts.judging import Comparing, Judged, Question, ask_judge, speaking_of
 from mindgap.verdicts.replay import ReplayCase, replay_case, with_replayed
 from mindgap.verdicts.tolerance import AskTolerance, recommend_tolerances
 from mindgap.verdicts.unspecified.chance import RANDOM_STREAM
@@ -158,7 +157,7 @@ class Session:
         eager, eager_program, outcomes = self._execute(parcel, baseline, specs, program)
         judged = self._judge(parcel, eager, eager_program, outcomes)
         judged = self._judge_without_chance(parcel, baseline, specs, judged)
-        judged = _speaking_of(judged, baseline.name)
+        judged = speaking_of(judged, baseline.name)
         tolerances = self._tolerances(parcel, eager_program or eager, outcomes, judged) if tolerance else ()
         invariances = check_invariance(self.pool, parcel, baseline, specs, self.jobs, self._tell) if invariance else {}
         for outcome in (eager, eager_program, *outcomes):
@@ -295,9 +294,10 @@ class Session:
         package = "interpreter" if pythons else recipe_of(spec, "0").name.removesuffix("-0")
         names = list(pythons) or chosen(versions or "", lambda: offered_versions(package))
         parcel = self.build(model, inputs, dtype=dtype, seed=seed, trust=trust).without_source()
-        eager = replace(opened(run(self.pool, resolve("eager", self.config), parcel)), is_local_eager=True)
+        baseline = resolve(ONNX_BASELINE if _is_file(model) else "eager", self.config)
+        eager = replace(opened(run(self.pool, baseline, parcel)), is_local_eager=True)
         if not eager.ok:
-            raise ModelError("eager could not run the model", cause=eager.message)
+            raise ModelError(f"{baseline.name} could not run the model", cause=eager.message)
 
         def ask(name: str) -> TriedVersion:
             self._tell("versions", name)
@@ -324,6 +324,7 @@ class Session:
             tuple(names[low + 1 : high]),
             versions_of([spec]),
             time.perf_counter() - start,
+            baseline.name,
         )
 
     def audit(
@@ -551,21 +552,6 @@ class Session:
 def _is_file(model: Model) -> bool:
     """Whether a model is a file that platforms read as it is; then torch has no part in it."""
     return isinstance(model, str) and model.endswith(".onnx")
-
-
-def _speaking_of(judged: Judged, baseline: str) -> Judged:
-    """The judge calls every baseline eager; in the words for people it has its own name."""
-    if baseline == "eager":
-        return judged
-
-    def told(text: str) -> str:
-        return re.sub(r"\beager\b", baseline, text)
-
-    judgements = {
-        name: replace(item, verdict=replace(item.verdict, sentence=told(item.verdict.sentence)))
-        for name, item in judged.judgements.items()
-    }
-    return replace(judged, judgements=judgements, reference=told(judged.reference))
 
 
 def _may_hide(judged: Judged, platform: str) -> bool:

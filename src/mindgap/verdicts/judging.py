@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,6 +77,21 @@ class Judged:
         return {name: judgement.verdict for name, judgement in self.judgements.items()}
 
 
+def speaking_of(judged: Judged, baseline: str) -> Judged:
+    """The judge calls every baseline eager; in the words for people it has its own name."""
+    if baseline == "eager":
+        return judged
+
+    def told(text: str) -> str:
+        return re.sub(r"\beager\b", baseline, text)
+
+    judgements = {
+        name: replace(item, verdict=replace(item.verdict, sentence=told(item.verdict.sentence)))
+        for name, item in judged.judgements.items()
+    }
+    return replace(judged, judgements=judgements, reference=told(judged.reference))
+
+
 @hosting(NoSpace, FilesLost)
 @stream_task
 def judge_cases(worker: Worker, questions: tuple[Question, ...]) -> Iterator[Judged]:
@@ -100,7 +116,8 @@ def judged(question: Question, constants: Constants) -> Judged:
     evidence = _Evidence(question, groups[0][0], constants)
     if question.relation is not None:
         original = open_parcel(question.relation.original, constants)
-        found = judge_related(question.relation, groups[0][0], groups[0][1][0], original, evidence.survey)
+        before = Surveyor(runnable(original), original.inputs, original.seed).survey(0)
+        found = judge_related(question.relation, groups[0][0], groups[0][1][0], before, evidence.survey)
     else:
         found = judge_in_steps(groups, evidence.survey, question.steps, question.refusal_agrees)
     found = without_blame(found, [candidate for _, candidates in groups for candidate in candidates])

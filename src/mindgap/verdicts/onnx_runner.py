@@ -160,7 +160,47 @@ def seen_nodes(path: str, inputs: Inputs) -> Iterator[SeenNode]:
                 yield SeenNode(index, proto.op_type, proto.name, model, given, bool(node.need_context()))
 
 
+def cut(path: str, inputs: Inputs, first: int, last: int) -> tuple[bytes, dict[str, torch.Tensor]]:
+    """The nodes from one to another as a model, and what the reference implementation feeds them with; it returns what
+    the last of them returns, and holds its own weights.
+
+    Raises ValueError where a node reads values from outside by name, as those with graphs of their own do.
+    """
+    from onnx import numpy_helper
+
+    runner = OnnxRunner(OnnxFile(path), inputs, 0)
+    evaluator = runner._plain
+    nodes = evaluator.rt_nodes_[first : last + 1]
+    if any(node.need_context() for node in nodes):
+        raise ValueError("a node holds a graph of its own")
+    results: dict[str, Any] = {"": None, **evaluator.rt_inits_}
+    results |= {item.name: to_array(item.tensor) for item in inputs.tensors}
+    with np.errstate(all="ignore"):
+        for node in evaluator.rt_nodes_[: last + 1]:
+            outputs = _NodeFunction(node, results)(*(as_tensors(results[name]) for name in node.input))
+            outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+            results |= {name: as_arrays(value) for name, value in zip(node.output, outputs)}
+    made = {name for node in nodes for name in node.output}
+    read = sorted({name for node in nodes for name in node.input if name} - made)
+    weights = [numpy_helper.from_array(results[name], name) for name in read if name in evaluator.rt_inits_]
+    given = {name: as_tensors(results[name]) for name in read if name not in evaluator.rt_inits_}
+    returned = [(name, results[name]) for name in nodes[-1].output if name]
+    opsets = [(item.domain, item.version) for item in evaluator.proto_.opset_import]
+    return _model([node.onnx_node for node in nodes], given, returned, opsets, weights), given
+
+
 def _alone(proto: Any, given: dict[str, torch.Tensor], made: Sequence[tuple[str, Any]], opsets: Any) -> bytes:
+    return _model([proto], given, made, opsets)
+
+
+def _model(
+    protos: Sequence[Any],
+    given: dict[str, torch.Tensor],
+    made: Sequence[tuple[str, Any]],
+    opsets: Any,
+    weights: Sequence[Any] = (),
+) -> bytes:
+    """Nodes as a model of their own."""
     from onnx import helper
 
     def described(name: str, array: Any) -> Any:
@@ -168,7 +208,7 @@ def _alone(proto: Any, given: dict[str, torch.Tensor], made: Sequence[tuple[str,
 
     takes = [described(name, to_array(tensor)) for name, tensor in given.items()]
     gives = [described(name, np.asarray(array)) for name, array in made]
-    graph = helper.make_graph([proto], "node", takes, gives)
+    graph = helper.make_graph(list(protos), "node", takes, gives, initializer=list(weights))
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets]
     return bytes(helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString())
 

@@ -9,14 +9,12 @@ from typing import Final
 import torch
 
 from mindgap.execution.parcel import Parcel
-from mindgap.program.case import Case
 from mindgap.records.outcome import Outcome
 from mindgap.records.tensors import NamedTensor
 from mindgap.records.verdict import Conclusion, Verdict
 from mindgap.verdicts.judge import Judgement
 from mindgap.verdicts.steps import STEPS, Step, judge_in_steps
 from mindgap.verdicts.survey import Survey
-from mindgap.verdicts.surveyor import Surveyor
 
 HOLDS: Final = 1e-9
 """Relative distance within which float64 says that a relation holds: far above its own rounding, far below any
@@ -37,13 +35,12 @@ class Relation:
 
 
 def judge_related(
-    relation: Relation, original: Outcome, derived: Outcome, case: Case, survey_with: Callable[[Step], Survey]
+    relation: Relation, original: Outcome, derived: Outcome, before: Survey, survey_with: Callable[[Step], Survey]
 ) -> dict[str, Judgement]:
     """A verdict where the relation holds in float64 for some output; nothing where it holds for none.
 
-    `case` is the original program.
+    `before` is the original program in float64.
     """
-    before = Surveyor((case.graph, case.constants), case.inputs, case.seed).survey(0)
     after = survey_with(STEPS[0])
     if before.problem or after.problem or not original.ok:
         return {}
