@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 
@@ -21,6 +22,13 @@ WRONG: Final = "aten.tanh.default"
 WRONG_IN_A_CROWD: Final = "aten.exp.default"
 REFUSED: Final = "aten.erf.default"
 DEADLY: Final = "aten.cos.default"
+HANGING: Final = "aten.floor.default"
+SPINNING: Final = "aten.trunc.default"
+"""It hangs while it is compiled, and computes all the time."""
+HUNGRY: Final = "aten.ceil.default"
+"""It needs more memory than there is."""
+LEAKING: Final = "aten.round.default"
+"""After it has been prepared, its process has no memory for anything else."""
 UNCHECKED: Final = "aten.sum.dim_IntList"
 """It is computed whatever its dimension, also where there is no such dimension."""
 
@@ -48,6 +56,7 @@ class Herd(Platform):
     runtime = "herd"
     summary = "wrong, unsupported or deadly by operator"
     works_in_copies = True
+    is_full: ClassVar[bool] = False
 
     def probe(self) -> Probe:
         return Probe(available=True, version="1", device="test")
@@ -57,6 +66,13 @@ class Herd(Platform):
             held = {node.op for node in case.graph.nodes}
             if DEADLY in held:
                 ctypes.string_at(0)
+            if HANGING in held:
+                time.sleep(3600)
+            while SPINNING in held:
+                pass
+            if HUNGRY in held or Herd.is_full:
+                raise MemoryError("out of memory")
+            Herd.is_full = LEAKING in held
             if REFUSED in held:
                 raise NotImplementedError(f"no conversion rule for {REFUSED}")
             return _Run(case)

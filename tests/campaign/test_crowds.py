@@ -23,6 +23,7 @@ from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import Pool
 from mindgap.execution.process import Death
 from mindgap.platforms.config import Config
+from mindgap.platforms.crowds import CrowdRun, RunCrowd
 from mindgap.platforms.registry import resolve
 from mindgap.program.codec import encode
 from mindgap.program.graph import Input, Node, Program, Ref
@@ -167,12 +168,128 @@ def test_what_is_foreseen_runs_one_by_one_and_nobody_suffers_for_another(hunted:
     assert not read(tmp_path / "apart").crowd_only
 
 
+def rounds(structure: str, op: str, count: int) -> list[NumberedVariant]:
+    """A structure with numbers of its own for each of its inputs."""
+    parcels = [Parcel(encode(fragment(n, [op]).program), structure=structure) for n in range(count)]
+    return [replace(numbered(), parcel=parcel) for parcel in parcels]
+
+
+def among_others(op: str, structures: int, count: int) -> list[NumberedVariant]:
+    """One structure with this operator in the middle of harmless ones."""
+    ops = ["aten.sin.default"] * structures
+    ops[structures // 3] = op
+    return [variant for place, each in enumerate(ops) for variant in rounds(f"s{place}", each, count)]
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What each request to a worker came to."""
+    told: list[object] = []
+    ask = BatchWorker._ask
+
+    def asked(self: BatchWorker[Any, Any], *given: Any) -> Any:
+        told.append(None)
+        place = len(told) - 1
+        told[place] = ask(self, *given)
+        return told[place]
+
+    monkeypatch.setattr(BatchWorker, "_ask", asked)
+    return told
+
+
+def settled(runner: CrowdRunner, variants: list[NumberedVariant], refused: bool = False) -> list[Outcome]:
+    found: dict[int, Outcome] = {}
+    runner.run(variants, [refused] * len(variants), found.__setitem__)
+    return [found[number] for number in range(len(variants))]
+
+
+def deaths(answers: list[object]) -> int:
+    return sum(isinstance(answer, Death) for answer in answers)
+
+
+def patient(adapter: str = "Herd") -> PlatformSpec:
+    """A busy machine may need long; what sleeps is soon found out."""
+    spec = config(adapter).platforms["herd"]
+    return replace(spec, limits=replace(spec.limits, wall_s=300.0, idle_s=4.0))
+
+
+def test_a_compiler_that_hangs_is_found_by_halves_once_for_all_rounds(answers: list[object]) -> None:
+    variants = among_others(herd.HANGING, 8, 4)
+    with Pool() as pool:
+        runner = CrowdRunner(pool, patient(), Interest(), lambda: False, pytest.fail)
+        found = settled(runner, variants)
+        count = len(answers)
+        again = settled(runner, rounds("s2", herd.HANGING, 2))
+        assert len(answers) == count, "nobody tries it again"
+    hanging = {n for n, variant in enumerate(variants) if variant.parcel.structure == "s2"}
+    assert {n for n, outcome in enumerate(found) if outcome.status is Status.TIMEOUT} == hanging
+    assert all(outcome.ok for n, outcome in enumerate(found) if n not in hanging)
+    assert {(outcome.status, outcome.stage) for outcome in again} == {(Status.TIMEOUT, Stage.COMPILE)}
+    assert deaths(answers) <= 1 + 3 and count <= 1 + 2 * 3, "the crowd, and its halves down to one of eight"
+
+
+@pytest.mark.parametrize(("stage", "most"), [(Stage.COMPILE, 7), (Stage.RUN, 7 + 8)])
+def test_a_large_crowd_with_one_that_hangs_costs_few_time_outs(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage, most: int
+) -> None:
+    """48 structures of eight rounds each; while it is compiled, or in each of its rounds."""
+    limits: list[float] = []
+
+    def once(self: BatchWorker[RunCrowd, CrowdRun], request: RunCrowd, fresh: bool = False) -> CrowdRun | Death:
+        if any(parcel.structure == "s16" for parcel in request.cases):
+            limits.append(self.spec.limits.cpu_s)
+            return Death(Status.TIMEOUT, "it hangs", stage, "")
+        return CrowdRun((OK,) * len(request.cases))
+
+    monkeypatch.setattr(BatchWorker, "once", once)
+    spec = replace(config().platforms["herd"], limits=Limits(cpu_s=120.0))
+    with Pool() as pool:
+        runner = CrowdRunner(pool, spec, Interest(), lambda: False, pytest.fail)
+        found = settled(runner, among_others(herd.HANGING, 48, 8))
+    assert [outcome.status for outcome in found].count(Status.TIMEOUT) == 8
+    assert limits[0] == 120.0 and set(limits[1:]) == {30.0} and len(limits) <= most
+
+
+def test_what_eager_refuses_and_hangs_while_it_is_compiled_does_so_once(answers: list[object]) -> None:
+    spec = replace(patient(), limits=replace(patient().limits, cpu_s=3.0))
+    with Pool() as pool:
+        runner = CrowdRunner(pool, spec, Interest(), lambda: False, pytest.fail)
+        found = settled(runner, rounds("a", herd.SPINNING, 4), refused=True)
+    assert {(outcome.status, outcome.stage) for outcome in found} == {(Status.TIMEOUT, Stage.COMPILE)}
+    assert {outcome.message for outcome in found} == {"used more than 3 s of CPU time"}
+    assert (len(answers), deaths(answers)) == (1, 0), "a copy of the process hung, for one of the rounds"
+
+
+@pytest.mark.parametrize("adapter", ["Herd", "Flock"])
+def test_a_worker_without_memory_is_replaced_and_nobody_innocent_is_told_to_lack_it(
+    answers: list[object], adapter: str
+) -> None:
+    variants = among_others(herd.HUNGRY, 8, 2)
+    leaking = rounds("l", herd.LEAKING, 2)
+    with Pool() as pool:
+        runner = CrowdRunner(pool, config(adapter).platforms["herd"], Interest(), lambda: False, pytest.fail)
+        settled(runner, leaking)
+        found = settled(runner, variants)
+    hungry = {n for n, variant in enumerate(variants) if variant.parcel.structure == "s2"}
+    assert {n for n, outcome in enumerate(found) if outcome.status is Status.OOM} == hungry
+    assert all(outcome.ok for n, outcome in enumerate(found) if n not in hungry)
+    assert len(answers) <= 2 + 2 * 3 + 2 and deaths(answers) == 0
+
+
+def test_a_worker_that_leaks_between_two_crowds_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds more than half of what it may, so the next crowd would not find enough."""
+    spec = config().platforms["herd"]
+    with Pool() as pool:
+        runner = CrowdRunner(pool, spec, Interest(), lambda: False, pytest.fail)
+        ended: list[str] = []
+        monkeypatch.setattr(pool, "resident_mb", lambda spec: 0.6 * spec.limits.memory_mb)
+        monkeypatch.setattr(pool, "retire", lambda spec: ended.append(spec.worker_name))
+        assert all(outcome.ok for outcome in settled(runner, rounds("a", "aten.sin.default", 2)))
+    assert len(ended) == 1
+
+
 def test_rounds_of_what_ends_the_worker_before_they_run_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler that hangs would hang in each of them."""
-
-    def rounds(structure: str, op: str, count: int) -> list[NumberedVariant]:
-        parcels = [Parcel(encode(fragment(n, [op]).program), structure=structure) for n in range(count)]
-        return [replace(numbered(), parcel=parcel) for parcel in parcels]
 
     tried: list[int] = []
     alone = BatchWorker._alone

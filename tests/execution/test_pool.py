@@ -19,7 +19,7 @@ from mindgap.execution.arena import opened
 from mindgap.execution.guardian import descendants
 from mindgap.execution.parcel import Parcel, make_parcel
 from mindgap.execution.pool import Pool
-from mindgap.execution.process import _cause_of_kill, _oom_kills
+from mindgap.execution.process import cause_of_kill, oom_kills
 from mindgap.platforms import running
 from mindgap.platforms.probing import require
 from mindgap.program.case import Case
@@ -183,7 +183,7 @@ def test_a_worker_killed_while_it_is_asked_about_itself_is_asked_again(pool: Poo
     assert "killed by SIGKILL" in outcome.message and "4 workers in a row" in outcome.message
 
 
-@pytest.mark.skipif(_oom_kills() is None, reason="the system does not count what it ends for lack of memory")
+@pytest.mark.skipif(oom_kills() is None, reason="the system does not count what it ends for lack of memory")
 def test_a_worker_that_somebody_kills_is_asked_again_and_is_not_out_of_memory(tmp_path: Path) -> None:
     """One kill changes nothing; four in a row are told as what they are."""
     with Pool() as pool:
@@ -193,9 +193,9 @@ def test_a_worker_that_somebody_kills_is_asked_again_and_is_not_out_of_memory(tm
 
 
 def test_what_is_known_of_a_kill() -> None:
-    assert _cause_of_kill(3, 4)[0] is Status.OOM
-    assert _cause_of_kill(3, 3)[0] is Status.CRASH and "from outside" in _cause_of_kill(3, 3)[1]
-    assert "most likely" in _cause_of_kill(None, None)[1]
+    assert cause_of_kill(3, 4)[0] is Status.OOM
+    assert cause_of_kill(3, 3)[0] is Status.CRASH and "from outside" in cause_of_kill(3, 3)[1]
+    assert "most likely" in cause_of_kill(None, None)[1]
 
 
 def test_a_closed_pool_starts_nothing(pool: Pool) -> None:

@@ -25,7 +25,7 @@ from mindgap.platforms.registry import adapter_class
 from mindgap.platforms.running import believed, died
 from mindgap.program.crowd import by_halves, halves
 from mindgap.records.outcome import Outcome, Stage, Status
-from mindgap.records.platform import PlatformSpec
+from mindgap.records.platform import Limits, PlatformSpec
 
 Refusal = tuple[str, str]
 """The operator that eager refuses and its message, without numbers and names."""
@@ -38,7 +38,11 @@ BASELINE_S: Final = 2.0
 """CPU time of one fragment on eager, a thousand times of what it costs: some operators take as many steps as an integer
 says (`special_chebyshev_polynomial_t`), and all platforms wait for eager."""
 BASELINE_WORKER: Final = "fragments"
+SEARCH_SHARE: Final = 0.25
+"""Of the time limit of a crowd that hung, for each of its parts, but no less than `FRAGMENT_S`: a whole crowd that does
+not hang takes a fifth of a campaign's usual limit (docs/decisions/0009)."""
 CROWD_WORKER: Final = "crowds"
+SEARCH_WORKER: Final = "search"
 RISKY_WORKER: Final = "risky"
 ALONE_WORKER: Final = "alone"
 _ENOUGH: Final = 2
@@ -234,6 +238,9 @@ class CrowdRunner:
             pool, replace(self._spec, worker=RISKY_WORKER), run_crowd, stopped=stopped, on_pause=on_pause
         )
         """For what eager refuses: when it dies, what the other one has learned stays."""
+        searching = replace(self._spec, worker=SEARCH_WORKER, limits=_shortened(limits))
+        self._search = BatchWorker(pool, searching, run_crowd, stopped=stopped, on_pause=on_pause)
+        """For the parts of a crowd that hung: each part that holds the guilty one hangs as well."""
         self._hopeless: dict[str, Outcome] = {}
         """By structure: how it ended the worker before any of its rounds ran, so that none of them can."""
 
@@ -249,7 +256,7 @@ class CrowdRunner:
             self._settle_apart(self._worker, variants, [n for n in numbers if not refused[n]], done)
             self._settle_apart(self._risky, variants, [n for n in numbers if refused[n]], done)
             return
-        groups = structures_of([variant.parcel for variant in variants])
+        groups = self._with_hope(variants, structures_of([variant.parcel for variant in variants]), done)
         if not self._can_be_copied:
             self._settle_apart(self._risky, variants, [n for n in range(len(variants)) if refused[n]], done)
             groups = [some for group in groups if (some := [n for n in group if not refused[n]])]
@@ -281,15 +288,18 @@ class CrowdRunner:
         def accept(place: int, found: CrowdRun, alone: bool) -> bool:
             (outcome,) = self._believed(found, [files[place]]).outcomes
             assert outcome is not None
+            if outcome.status is Status.OOM and not alone:  # others may have eaten the memory
+                return False
+            if outcome.status is Status.OOM:
+                worker.retire()
+                self._give_up(variants[numbers[place]], outcome)
             settle(place, outcome)
             return True
 
         def on_death(place: int, death: Death) -> None:
             files[place].unlink(missing_ok=True)
             outcome = died(self._spec.name, death)
-            structure = variants[numbers[place]].parcel.structure
-            if structure and outcome.stage is not Stage.RUN:
-                self._hopeless[structure] = outcome
+            self._give_up(variants[numbers[place]], outcome)
             settle(place, outcome)
 
         def is_settled(place: int) -> bool:
@@ -302,6 +312,23 @@ class CrowdRunner:
         numbers, files = [numbers[place] for place in left], [files[place] for place in left]
         worker.work(len(numbers), request, accept, on_death, is_settled)
 
+    def _give_up(self, variant: NumberedVariant, outcome: Outcome) -> None:
+        """No round of a structure is tried any more after what happened before the inputs of one were looked at."""
+        structure = variant.parcel.structure
+        if structure and outcome.stage is not Stage.RUN:
+            self._hopeless[structure] = replace(outcome, seconds={})
+
+    def _with_hope(
+        self, variants: Sequence[NumberedVariant], groups: Sequence[list[int]], done: Callable[[int, Outcome], None]
+    ) -> list[list[int]]:
+        """Structures that nothing is known against; the others are done."""
+        for number in (number for group in groups for number in group):
+            outcome = self._hopeless.get(variants[number].parcel.structure)
+            if outcome is not None:
+                self._interest.settled(variants[number], outcome)
+                done(number, outcome)
+        return [group for group in groups if variants[group[0]].parcel.structure not in self._hopeless]
+
     def _settle_all(
         self,
         variants: Sequence[NumberedVariant],
@@ -312,11 +339,12 @@ class CrowdRunner:
         """Structures in one program, with the numbers of their rounds; in parts where that fails."""
         named: tuple[str, ...] = ()
         settled: set[int] = set()
+        worker = self._worker
 
         def settle(groups: Sequence[Sequence[int]]) -> bool:
-            nonlocal named
+            nonlocal named, worker
             left = [number for group in groups for number in group if number not in settled]
-            found = self._run([variants[number] for number in left], [refused[number] for number in left])
+            found = self._run(worker, [variants[number] for number in left], [refused[number] for number in left])
             if found is None:
                 return True  # the campaign was stopped
             for number, outcome in zip(left, found.outcomes):
@@ -325,6 +353,10 @@ class CrowdRunner:
                     self._interest.settled(variants[number], outcome)
                     done(number, outcome)
             named = found.named
+            if found.failure is not None and found.failure.status is Status.TIMEOUT:
+                worker = self._search
+                if len(groups) == 1 and not settled.issuperset(left):  # of its rounds, several may hang
+                    return all(settle([[number]]) for number in left)
             return settled.issuperset(left)
 
         def part(groups: Sequence[Sequence[int]]) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]:
@@ -341,22 +373,59 @@ class CrowdRunner:
             return (guilty, rest) if guilty and rest else halves(left)
 
         by_halves(crowd, settle, part)
+        if worker is self._search:
+            worker.retire()
 
-    def _run(self, variants: Sequence[NumberedVariant], refused: Sequence[bool]) -> CrowdRun | None:
+    def _run(
+        self, worker: BatchWorker[RunCrowd, CrowdRun], variants: Sequence[NumberedVariant], refused: Sequence[bool]
+    ) -> CrowdRun | None:
         """What became of each in one crowd; None when the campaign was stopped."""
-        files = [self._pool.scratch.new_file("outputs", self._spec.worker_name) for _ in variants]
+        files = [self._pool.scratch.new_file("outputs", worker.spec.worker_name) for _ in variants]
         risky = tuple(number for number, is_refused in enumerate(refused) if is_refused)
         request = RunCrowd(tuple(v.parcel for v in variants), tuple(map(str, files)), risky=risky)
-        found = self._worker.once(request)
-        if isinstance(found, Death) and len(variants) > 1:
-            found = self._worker.once(replace(request, guarded=True)) if self._can_be_copied else found
-        elif isinstance(found, Death):  # others died with it before: it must die by itself
-            found = self._worker.once(request, fresh=True)
-            found = in_a_row(found) if isinstance(found, Death) else found
+        found = worker.once(request)
         if isinstance(found, Death):
-            outcome = died(self._spec.name, found)
-            return CrowdRun((outcome if len(variants) == 1 else None,) * len(variants), outcome)
+            found = self._after_death(worker, request, found)
+        if isinstance(found, CrowdRun) and _lacks_memory(found):
+            found = self._with_more_memory(worker, request, found)
+        if isinstance(found, Death):
+            return self._told(variants, found)
         return self._believed(found, files) if found is not None else None
+
+    def _after_death(
+        self, worker: BatchWorker[RunCrowd, CrowdRun], request: RunCrowd, death: Death
+    ) -> CrowdRun | Death | None:
+        """Another look, where no smaller crowd will tell more."""
+        if death.status is Status.CRASH and len(request.cases) > 1 and self._can_be_copied:
+            return worker.once(replace(request, guarded=True))
+        hung = death.status is Status.TIMEOUT
+        if not _ends_all(request.cases, death) or (hung and worker is self._search):
+            return death
+        again = self._search if hung else worker  # others died with it before: it must die by itself
+        found = again.once(request, fresh=True)
+        return in_a_row(found) if isinstance(found, Death) else found
+
+    def _with_more_memory(
+        self, worker: BatchWorker[RunCrowd, CrowdRun], request: RunCrowd, found: CrowdRun
+    ) -> CrowdRun | Death | None:
+        """Others may have eaten the memory: who lacked it is left for a new worker, and believed there when alone."""
+        if len(structures_of(request.cases)) == 1:
+            again = worker.once(request, fresh=True)
+            worker.retire()
+            return again
+        worker.retire()
+        return replace(
+            found, outcomes=tuple(o if o is None or o.status is not Status.OOM else None for o in found.outcomes)
+        )
+
+    def _told(self, variants: Sequence[NumberedVariant], death: Death) -> CrowdRun:
+        """A death as the outcome of all that it was the death of, and of nobody where smaller crowds will tell."""
+        outcome = died(self._spec.name, death)
+        if not _ends_all([variant.parcel for variant in variants], death):
+            return CrowdRun((None,) * len(variants), outcome)
+        if not death.outside:
+            self._give_up(variants[0], outcome)
+        return CrowdRun((outcome,) * len(variants), outcome)
 
     def _believed(self, found: CrowdRun, files: Sequence[Path]) -> CrowdRun:
         """What a worker says of these files; one that speaks of others has crashed."""
@@ -370,6 +439,21 @@ class CrowdRunner:
         if outcomes == (None,):
             outcomes = (found.failure or Outcome(self._spec.name, Status.CRASH, Stage.LOAD, "it gave no answer"),)
         return replace(found, outcomes=outcomes)
+
+
+def _shortened(limits: Limits) -> Limits:
+    """For parts of a crowd that hung; the wall-clock limit stays, as a busy machine must not look like a hang."""
+    cpu_s = min(limits.cpu_s, max(FRAGMENT_S, SEARCH_SHARE * limits.cpu_s))
+    return replace(limits, cpu_s=cpu_s, idle_s=min(limits.idle_s, cpu_s))
+
+
+def _ends_all(cases: Sequence[Parcel], death: Death) -> bool:
+    """Whether a death is that of each of these cases: of a structure that was prepared no round was run."""
+    return len(cases) == 1 or (death.stage is not Stage.RUN and len(structures_of(cases)) == 1)
+
+
+def _lacks_memory(found: CrowdRun) -> bool:
+    return any(o is not None and o.status is Status.OOM for o in (found.failure, *found.outcomes))
 
 
 class BriefRunner(LocalRunner):

@@ -22,7 +22,12 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 Accept = Callable[[int, A, bool], bool]
-"""Takes an item's result; False asks for another try, alone. The last argument says that it was alone."""
+"""Takes an item's result; False asks for another try, alone, because the worker may be to blame: it is replaced. The
+last argument says that it was alone."""
+
+
+class _Doubtful(Exception):
+    """Nothing that this worker says counts any more."""
 
 
 class BatchWorker(Generic[Q, A]):
@@ -59,43 +64,43 @@ class BatchWorker(Generic[Q, A]):
     ) -> None:
         """Every item is accepted or has died when this returns, unless the campaign was stopped.
 
-        `is_settled` is asked of each that is left after a death: some need not be run to know what becomes of them.
+        `is_settled` is asked of each that is left after a death or a doubt: what becomes of some is known without
+        running them.
         """
         left = list(range(count))
         while left and not self._stopped():
-            doubtful, seen, death = self._batch(left, request, accept)
-            rest = left[seen:]
-            if death is not None and rest:
-                if death.status in self._sure_of and not death.outside:
-                    died(rest.pop(0), death)
-                else:
-                    doubtful.append(rest.pop(0))
-            for number in doubtful:
-                self._alone(number, request, accept, died)
-            left = [number for number in rest if not is_settled(number)] if death is not None or doubtful else rest
+            seen, trouble = self._batch(left, request, accept)
+            left = left[seen:]
+            if trouble is None:
+                continue
+            if left:
+                guilty = left.pop(0)
+                if isinstance(trouble, Death) and trouble.status in self._sure_of and not trouble.outside:
+                    died(guilty, trouble)
+                elif not is_settled(guilty):
+                    self._alone(guilty, request, accept, died)
+            left = [number for number in left if not is_settled(number)]
 
     def _batch(
         self, items: Sequence[int], request: Callable[[Sequence[int]], Q], accept: Accept[A]
-    ) -> tuple[list[int], int, Death | None]:
-        doubtful: list[int] = []
+    ) -> tuple[int, Death | _Doubtful | None]:
+        """How many items are done, and what came between them and the next."""
         seen = 0
 
         def on_item(result: A) -> None:
             nonlocal seen
             if not accept(items[seen], result, False):
-                doubtful.append(items[seen])
+                raise _Doubtful  # an error ends the worker, so nobody else suffers for what it has become
             seen += 1
 
         try:
             answer = self._ask(request(items), on_item, len(items))
         except NoSpace as error:
             self._wait(error)
-            return doubtful, seen, None
-        if isinstance(answer, Death):
-            return doubtful, seen, answer
-        if self._pool.resident_mb(self.spec) > MEMORY_SHARE * self.spec.limits.memory_mb:
-            self._pool.retire(self.spec)
-        return doubtful, seen, None
+            return seen, None
+        except _Doubtful as doubt:
+            return seen, doubt
+        return seen, answer if isinstance(answer, Death) else None
 
     def _alone(
         self,
@@ -133,9 +138,16 @@ class BatchWorker(Generic[Q, A]):
                 return answer
         return None
 
+    def retire(self) -> None:
+        """The next request starts with a new worker."""
+        self._pool.retire(self.spec)
+
     def _ask(self, request: Q, on_item: Callable[[A], None], count: int) -> A | Death:
         try:
-            return self._pool.ask(self.spec, self._task, request, on_item=on_item, count=count)
+            answer = self._pool.ask(self.spec, self._task, request, on_item=on_item, count=count)
+            if self._pool.resident_mb(self.spec) > MEMORY_SHARE * self.spec.limits.memory_mb:
+                self.retire()
+            return answer
         except FilesLost as error:
             if self._shares_files:
                 raise

@@ -174,7 +174,7 @@ class WorkerProcess:
         on_item: Callable[[bytes], None] | None,
     ) -> Reply:
         stage = Stage.LOAD
-        self._oom_kills = _oom_kills()
+        self._oom_kills = oom_kills()
         self._mark = self._printed() if self.started else 0  # an interpreter may fail before it is first asked
         deadline = time.monotonic() + limits.wall_s
         try:
@@ -258,7 +258,7 @@ class WorkerProcess:
         if found is not None:
             return Death(Status(found[0]), found[1], stage, log)
         if code == -signal.SIGKILL:
-            status, message = _cause_of_kill(self._oom_kills, _oom_kills())
+            status, message = cause_of_kill(self._oom_kills, oom_kills())
         else:
             status, message = _cause_of_death(code, self.spec, log)
         return Death(status, message, stage, log, outside=code in OUTSIDE)
@@ -337,7 +337,7 @@ def killed_by(number: int) -> str:
     return f"killed by {name}{_MEANING.get(name, '')}"
 
 
-def _cause_of_kill(before: int | None, after: int | None) -> tuple[Status, str]:
+def cause_of_kill(before: int | None, after: int | None) -> tuple[Status, str]:
     """What is known of a SIGKILL that mindgap did not send, by the kernel's count of out-of-memory kills."""
     if before is None or after is None:
         return Status.OOM, "killed by SIGKILL, most likely by the kernel for lack of memory"
@@ -346,7 +346,7 @@ def _cause_of_kill(before: int | None, after: int | None) -> tuple[Status, str]:
     return Status.CRASH, "killed by SIGKILL from outside; the kernel reports no lack of memory"
 
 
-def _oom_kills() -> int | None:
+def oom_kills() -> int | None:
     """How many processes the kernel has ended for lack of memory; None where it does not say."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()

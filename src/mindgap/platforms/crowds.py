@@ -21,7 +21,7 @@ from mindgap.execution import arena
 from mindgap.execution.parcel import Constants, Parcel, open_parcel
 from mindgap.execution.tasks import Worker, hosting, stream_task
 from mindgap.platforms.base import Platform, Prepared, StageClock
-from mindgap.platforms.copies import Ended, answer_of_copy
+from mindgap.platforms.copies import MOST_CPU_S, ONE_CPU_S, Ended, SharedStage, answer_of_copy
 from mindgap.platforms.messages import operators_in
 from mindgap.platforms.running import Refusals, elsewhere, one_run, refuse_fallback
 from mindgap.program.case import Case
@@ -174,24 +174,38 @@ class _Crowd:
 
     def _settles_in_a_copy(self, some: Sequence[Sequence[int]]) -> bool:
         if len(some) == 1:
-            for number in some[0]:
-                case, file = self.cases[number], self._files[number]
-                alone = answer_of_copy(partial(_alone, self._platform, self._worker, case, file), Outcome)
-                self._outcomes[number] = alone.outcome(self._platform.spec.name) if isinstance(alone, Ended) else alone
+            self._settle_apart(some[0])
             return True
 
         def work() -> CrowdRun:
             self.run(some)
             return self.found()
 
-        answer = answer_of_copy(work, CrowdRun)
+        answer = answer_of_copy(work, CrowdRun, min(MOST_CPU_S, self._platform.spec.limits.cpu_s))
         outcomes = () if isinstance(answer, Ended) else answer.outcomes
         self._outcomes |= {number: outcome for number, outcome in enumerate(outcomes) if outcome is not None}
         return all(number in self._outcomes for members in some for number in members)
 
+    def _settle_apart(self, members: Sequence[int]) -> None:
+        """Cases of one structure, each in a copy; what fails before any inputs are looked at fails for all of them."""
+        for place, number in enumerate(members):
+            found = self._outcomes[number] = self._in_a_copy(number)
+            if not found.ok and found.stage is not Stage.RUN:
+                self._outcomes |= dict.fromkeys(members[place + 1 :], replace(found, seconds={}))
+                return
 
-def _alone(platform: Platform, worker: Worker, case: Case, file: Path) -> Outcome:
-    clock = StageClock(worker.reach)
+    def _in_a_copy(self, number: int) -> Outcome:
+        reached = SharedStage(self._worker.reach)
+        work = partial(_alone, self._platform, self.cases[number], self._files[number], StageClock(reached.enter))
+        answer = answer_of_copy(work, Outcome, _one_cpu_s(self._platform))
+        return answer.outcome(self._platform.spec.name, reached.current) if isinstance(answer, Ended) else answer
+
+
+def _one_cpu_s(platform: Platform) -> float:
+    return min(ONE_CPU_S, platform.spec.limits.cpu_s)
+
+
+def _alone(platform: Platform, case: Case, file: Path, clock: StageClock) -> Outcome:
     try:
         prepared = platform.prepare(case, clock)
         refuse_fallback(platform, prepared)
@@ -260,7 +274,7 @@ class _Turns:
         def work() -> Outcome:
             return self._blamed(place, number, works, files)[number]
 
-        answer = answer_of_copy(work, Outcome)
+        answer = answer_of_copy(work, Outcome, _one_cpu_s(self._platform))
         return answer.outcome(self._platform.spec.name) if isinstance(answer, Ended) else answer
 
     def _blamed(self, place: int, number: int, works: Sequence[int], files: Sequence[Path]) -> dict[int, Outcome]:
