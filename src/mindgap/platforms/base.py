@@ -88,11 +88,13 @@ class Fallback:
     """Of all operators that it was given, after its own optimisations."""
     to: str
     """Who runs them: `ONNX Runtime's CPU provider`."""
+    names: tuple[str, ...] = ()
+    """Which they are, the most frequent first, where the runtime names them."""
 
 
 FALLBACK: Final = "fallback"
 FALLBACK_MEANS: Final = "allow (the default: the share that ran elsewhere is told) or forbid"
-"""An option of every runtime that can tell."""
+"""An option of every runtime that can tell; what it cannot tell of one case is forbidden as well."""
 
 
 class Prepared(ABC):

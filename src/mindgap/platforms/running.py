@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -117,6 +117,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
         worker.keep(_Ready).put(platform, parcel.structure, prepared)
         _refuse_fallback(platform, prepared)
         outputs = one_run(prepared, case, clock)
+        _refuse_fallback(platform, prepared, ran=True)
         stable = None
         for _ in range(runs - 1):
             stable = (stable is not False) and same_outputs(outputs, one_run(prepared, case, clock))
@@ -220,16 +221,30 @@ def _prepared(platform: Platform, case: Case, clock: StageClock) -> Prepared:
         return prepared
 
 
-def _refuse_fallback(platform: Platform, prepared: Prepared) -> None:
-    """Where the user forbids it, a platform must run everything itself."""
-    if platform.spec.options.get(FALLBACK) == "forbid" and _elsewhere(prepared):
+def _refuse_fallback(platform: Platform, prepared: Prepared, ran: bool = False) -> None:
+    """Where the user forbids it, a platform must run everything itself, and be able to tell at least once it ran."""
+    if platform.spec.options.get(FALLBACK) != "forbid":
+        return
+    if _elsewhere(prepared):
         raise StageFailure(Status.UNSUPPORTED, f"{_elsewhere(prepared)}, which is forbidden")
+    if ran and prepared.fallback is None:
+        raise StageFailure(Status.UNSUPPORTED, "it cannot tell what ran elsewhere, and that is forbidden")
+
+
+_NAMED: Final = 4
+"""Operators that a sentence names."""
 
 
 def _elsewhere(prepared: Prepared) -> str:
     """What quietly ran elsewhere, in words; empty when nothing did."""
     found = prepared.fallback
-    return f"{found.share:.0%} of its operators ran on {found.to}" if found is not None and found.share else ""
+    if found is None or not found.share:
+        return ""
+    share = f"{found.share:.0%}" if found.share >= 0.005 else "less than 1%"
+    names = ", ".join(found.names[:_NAMED]) + (
+        f" and {len(found.names) - _NAMED} more" if len(found.names) > _NAMED else ""
+    )
+    return f"{share} of its operators ran on {found.to}{f' ({names})' if names else ''}"
 
 
 def one_run(prepared: Prepared, case: Case, clock: StageClock) -> list[NamedTensor]:

@@ -93,9 +93,16 @@ class TorchRun(Prepared):
     """A case that torch runs, whatever was done to it before."""
 
     def __init__(
-        self, case: Case, placement: Placement, ran: Ran, call: PlacedCall, state: ModuleState | None = None
+        self,
+        case: Case,
+        placement: Placement,
+        ran: Ran,
+        call: PlacedCall,
+        state: ModuleState | None = None,
+        compiled: bool = False,
     ) -> None:
         self.ran = ran
+        self._compiled = compiled
         self._case = case
         self._placement = placement
         self._call = call
@@ -134,9 +141,12 @@ class TorchRun(Prepared):
     def _result(self, placed: Sequence[torch.Tensor]) -> Any:
         seed_python(self._case.seed)
         self._placement.kind.set_seed(self._case.seed)
+        told = None if self._compiled else self._placement.kind.watch()
         with torch.no_grad():
             result = self._call(placed)
         self._placement.kind.wait()
+        if told is not None:
+            self.fallback = told()
         return result
 
 
