@@ -49,7 +49,8 @@ def judge(
             verdicts[name], prints[name] = _judge_one(eager, candidate, usable, compared[name])
         else:
             verdicts[name], prints[name] = _judge_failure(eager, candidate, usable, refusal_agrees)
-    grouped = _grouped(verdicts, prints, {candidate.platform: candidate.family for candidate in candidates})
+    witnesses = {c.platform: c.family for c in candidates if not c.emulates and not c.composed}
+    grouped = _grouped(verdicts, {name: prints[name] for name in witnesses}, witnesses)
     return {name: Judgement(verdict, tuple(compared.get(name, ()))) for name, verdict in grouped.items()}
 
 
@@ -240,9 +241,12 @@ def _fault_name(kind: Kind | None, fault: str) -> str:
 
 
 def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str], families: Mapping[str, str]) -> dict[str, Verdict]:
-    """Name the faults that several candidates share: those of one family are one witness."""
+    """Name the faults that several witnesses share: those of one family count as one.
+
+    Who is emulated, or composed by mindgap itself, has no print: its difference may be mindgap's own.
+    """
     sharing: dict[str, list[str]] = {}
-    for platform in sorted(verdicts):
+    for platform in sorted(prints):
         if prints[platform]:
             sharing.setdefault(prints[platform], []).append(platform)
     for fault, platforms in sharing.items():
