@@ -14,7 +14,7 @@ import torch
 from mindgap.execution.parcel import Constants, make_parcel
 from mindgap.execution.pool import Pool
 from mindgap.platforms.base import FALLBACK, Fallback, Platform, Prepared, StageClock
-from mindgap.platforms.registry import adapter_class, resolve
+from mindgap.platforms.registry import resolve
 from mindgap.platforms.running import run_case, run_here
 from mindgap.platforms.torch.xla_fallback import told
 from mindgap.program.case import Case
@@ -29,7 +29,7 @@ class Half(Platform):
 
     runtime = "half"
     summary = "half"
-    family = "halves"
+    families = ("halves",)
     share: float | None = 0.25
 
     def probe(self) -> Probe:
@@ -70,7 +70,7 @@ def test_the_share_is_told(tmp_path: Path) -> None:
     found = outcome(tmp_path, {})
     assert found.ok and found.fallback == 0.25
     assert found.note == "25% of its operators ran on its CPU provider (Sin, Erf)"
-    assert found.family == "halves"
+    assert found.families == ("halves",)
 
 
 def test_it_can_be_forbidden(tmp_path: Path) -> None:
@@ -123,20 +123,3 @@ def test_xla_tells_which_operators_have_no_lowering(name: str) -> None:
     assert "torch's CPU kernels" in found.note and "lgamma" in found.note and "median" in found.note
     assert refused.status is Status.UNSUPPORTED and "(lgamma), which is forbidden" in refused.message
     assert allowed.ok and allowed.fallback == 0.0 and not allowed.note
-
-
-@pytest.mark.parametrize(
-    ("names", "family"),
-    [
-        (("onnxruntime", "onnxruntime@noopt", "onnx-reference", "tract", "onnxruntime:webgpu"), "onnx"),
-        (("eager", "eager@scalar", "inductor", "aot_eager"), "torch"),
-        (("jax", "eager:xla", "inductor:xla"), "xla"),
-        (("eager:cuda", "inductor:cuda"), "cuda"),
-        (("openvino", "openvino:GPU"), "openvino"),
-        (("executorch", "executorch@xnnpack"), "executorch"),
-    ],
-)
-def test_who_shares_an_exporter_a_compiler_or_kernels(names: Sequence[str], family: str) -> None:
-    for name in names:
-        spec = resolve(name)
-        assert (adapter_class(spec) or Platform).family_of(spec) == family, name

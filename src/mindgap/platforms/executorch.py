@@ -8,7 +8,16 @@ from typing import Any, ClassVar, Final
 
 import torch
 
-from mindgap.platforms.base import FALLBACK, FALLBACK_MEANS, Fallback, Prepared, Profile, StageClock, StageFailure
+from mindgap.platforms.base import (
+    FALLBACK,
+    FALLBACK_MEANS,
+    XNNPACK,
+    Fallback,
+    Prepared,
+    Profile,
+    StageClock,
+    StageFailure,
+)
 from mindgap.platforms.exported import Export, ExportedPlatform, ExportedRun, Infer, export, quiet
 from mindgap.platforms.ladder import Ladder, Rung
 from mindgap.platforms.messages import MessageRules
@@ -113,6 +122,10 @@ class ExecuTorch(ExportedPlatform):
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
         return [XnnpackPartitioner()]
+
+    @classmethod
+    def families_of(cls, spec: PlatformSpec) -> tuple[str, ...]:
+        return (cls.runtime, XNNPACK) if spec.options.get(_DELEGATE) == "xnnpack" else (cls.runtime,)
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:

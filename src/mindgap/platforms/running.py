@@ -137,6 +137,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
             note=f"{AT}{operator}" if (operator := raised_at(error)) else "",
             seconds=clock.seconds,
             emulates=platform.spec.emulates,
+            families=type(platform).families_of(platform.spec),
         )
     return Outcome(
         platform.spec.name,
@@ -146,7 +147,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
         not_compared=tuple(prepared.not_compared),
         note="; ".join(filter(None, [fallback, prepared.note, _elsewhere(prepared)])),
         fallback=prepared.fallback.share if prepared.fallback is not None else None,
-        family=type(platform).family_of(platform.spec),
+        families=type(platform).families_of(platform.spec),
         stable=stable,
         seconds=clock.seconds,
         emulates=platform.spec.emulates,

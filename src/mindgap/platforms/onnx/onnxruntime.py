@@ -14,6 +14,7 @@ from mindgap.platforms import mesa
 from mindgap.platforms.base import (
     FALLBACK,
     FALLBACK_MEANS,
+    LAVAPIPE,
     Fallback,
     Platform,
     Prepared,
@@ -101,7 +102,7 @@ class OnnxRuntime(Platform):
         LOWERING: LOWERING_MEANS,
     }
     in_crowds: ClassVar = {LOWERING: REMEMBERED}
-    family = "onnx"
+    families = ("onnx",)
     versioned = Versioned("onnxruntime", ("flatbuffers==25.12.19", *PINS))
     reads = ONNX
     shares_lowering = True
@@ -198,6 +199,10 @@ class OnnxRuntime(Platform):
         if stage is Stage.RUN and type(error).__name__ in ("InvalidArgument", "RuntimeException"):
             return status_of(RuntimeError(text), stage)
         return status_of(error, stage)
+
+    @classmethod
+    def families_of(cls, spec: PlatformSpec) -> tuple[str, ...]:
+        return (*super().families_of(spec), *((LAVAPIPE,) if spec.device is not None else ()))
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:

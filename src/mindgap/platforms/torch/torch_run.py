@@ -154,7 +154,7 @@ class TorchPlatform(Platform):
     """What all platforms of torch share; a vendor's package may bring devices of its own."""
 
     runs_source = True
-    family = "torch"
+    families = ("torch",)
     works_in_copies = True
     versioned = VERSIONED
     headings = Headings("🐛 Describe the bug")
@@ -179,9 +179,9 @@ class TorchPlatform(Platform):
         return Placement.of(self.spec, self.device_table)
 
     @classmethod
-    def family_of(cls, spec: PlatformSpec) -> str:
+    def families_of(cls, spec: PlatformSpec) -> tuple[str, ...]:
         """Eager and compiled code on the CPU share ATen's kernels; a device has kernels of its own."""
-        return cls.kind_of(spec).torch_device if spec.device is not None else cls.family
+        return (cls.kind_of(spec).torch_device,) if spec.device is not None else cls.families
 
     def probe(self) -> Probe:
         return guarded(self.probe_device)
