@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -192,7 +193,10 @@ def test_a_dtype_that_the_device_lacks_is_unsupported_before_anything_runs(sourc
 
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("runtime", ["eager", "inductor"])
-def test_a_device_that_is_not_here_says_why(runtime: str, name: str) -> None:
+def test_a_device_that_is_not_here_says_why(
+    runtime: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINDGAP_PLATFORMS", str(tmp_path))
     spec = resolve(f"{runtime}:{name}")
     probe = load_adapter(spec).probe()
     assert not probe.available

@@ -17,9 +17,13 @@ from mindgap.platforms.base import Platform
 from mindgap.platforms.registry import adapter_class, catalogue, refuse_emulated, resolve
 from mindgap.platforms.torch.emulation import POLICIES, emulated, with_mantissa
 from mindgap.platforms.torch.presets import PRESETS
+from mindgap.records.evaluation import Evaluation, PlatformEvaluation, TaskVerdict
 from mindgap.records.outcome import Status
 from mindgap.records.verdict import Conclusion
+from mindgap.report.evaluation import closing_line as evaluation_closing_line
+from mindgap.report.evaluation import rows
 from mindgap.report.summary import check_document, check_row, closing_line
+from mindgap.session.session import with_emulated
 from tests.platforms.running import Network, run_on, task_of
 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False)
@@ -183,3 +187,19 @@ def test_campaigns_and_explanations_hold_only_what_was_observed() -> None:
     refuse_emulated(resolve("eager@scalar"), "a campaign")
     with pytest.raises(UsageError, match="a campaign holds only what was observed"):
         refuse_emulated(resolve("eager@like-mps"), "a campaign")
+    with mindgap.Session() as session, pytest.raises(UsageError, match="an audit holds only what was observed"):
+        session.audit(torch.nn.ReLU(), "nowhere", [torch.ones(2)], on=["eager@like-mps"])
+
+
+def test_an_evaluation_tells_emulated_answers_from_observed_ones() -> None:
+    names = ("eager@scalar", "eager@like-mps")
+    agrees = PlatformEvaluation(TaskVerdict.AGREES, "no answer of 4 changed")
+    worse = PlatformEvaluation(TaskVerdict.REGRESSION, "3 of 4 changed")
+    before = Evaluation("m", "classification", "d", 4, 1, "float32", 0, 8, 1e-3, {}, dict(zip(names, (agrees, worse))))
+    found = with_emulated(before, [resolve(name) for name in names])
+    assert before.regresses and not found.regresses
+    assert found.platforms["eager@scalar"] == agrees
+    assert found.platforms["eager@like-mps"].sentence.startswith("emulated: ")
+    assert [row[0] for row in rows(found)] == ["eager", "eager@scalar", "eager@like-mps (emulated)"]
+    line = "agrees: eager@scalar. Emulated, not observed: regression: eager@like-mps"
+    assert evaluation_closing_line(found) == line

@@ -17,14 +17,13 @@ from torch import nn
 
 from mindgap.execution.pool import Pool
 from mindgap.explanation.short import running_lines
-from mindgap.platforms import environments
 from mindgap.platforms.probing import probe
-from mindgap.platforms.registry import adapter_class, catalogue, recipes, resolve
+from mindgap.platforms.registry import adapter_class, catalogue, resolve
 from mindgap.platforms.running import run_here
 from mindgap.program.case import Case
 from mindgap.records.outcome import Outcome, Ran, Status
 from mindgap.records.platform import Probe
-from tests.platforms.running import Network, Words, changes_input, shares_memory, task_of
+from tests.platforms.running import Network, Words, changes_input, require_installed, shares_memory, task_of
 
 REFUSES = {
     "executorch": "its portable batch normalisation takes no channels-last input",
@@ -58,10 +57,7 @@ def platform(request: pytest.FixtureRequest) -> str:
     """A platform that is installed here."""
     name = str(request.param)
     spec = resolve(name)
-    if environments.find(recipes()[spec.environment]) is None:
-        if os.environ.get("MINDGAP_REQUIRE_PLATFORMS"):
-            pytest.fail(f"{name} is not installed: {spec.install}")
-        pytest.skip(f"not installed: {spec.install}")
+    require_installed(spec)
     return name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,16 @@ import pytest
 import torch
 
 from mindgap.execution.parcel import Constants, make_parcel
+from mindgap.execution.pool import Pool
 from mindgap.platforms.base import FALLBACK, Fallback, Platform, Prepared, StageClock
-from mindgap.platforms.registry import adapter_class, resolve
-from mindgap.platforms.running import run_case
+from mindgap.platforms.registry import resolve
+from mindgap.platforms.running import run_case, run_here
+from mindgap.platforms.torch.xla_fallback import told
 from mindgap.program.case import Case
 from mindgap.records.outcome import Outcome, Ran, Status
 from mindgap.records.platform import Probe
 from mindgap.records.tensors import NamedTensor
-from tests.platforms.running import task_of
+from tests.platforms.running import require_installed, task_of
 
 
 class Half(Platform):
@@ -26,8 +29,8 @@ class Half(Platform):
 
     runtime = "half"
     summary = "half"
-    family = "halves"
-    share = 0.25
+    families = ("halves",)
+    share: float | None = 0.25
 
     def probe(self) -> Probe:
         return Probe(True)
@@ -39,8 +42,8 @@ class Half(Platform):
 class _Run(Prepared):
     ran = Ran.PROGRAM
 
-    def __init__(self, share: float) -> None:
-        self.fallback = Fallback(share, "its CPU provider")
+    def __init__(self, share: float | None) -> None:
+        self.fallback = None if share is None else Fallback(share, "its CPU provider", ("Sin", "Erf"))
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
         return [NamedTensor("output", tensors[0] + 1)]
@@ -56,7 +59,7 @@ class Worker:
         return kind()
 
 
-def outcome(tmp_path: Path, options: dict[str, object], share: float = 0.25) -> Outcome:
+def outcome(tmp_path: Path, options: dict[str, object], share: float | None = 0.25) -> Outcome:
     platform = Half(replace(resolve("eager"), name="half", options=options))
     platform.share = share  # type: ignore[misc]
     parcel = make_parcel(task_of(lambda x: x + 1, [torch.ones(2)]), tmp_path / "case")
@@ -66,29 +69,57 @@ def outcome(tmp_path: Path, options: dict[str, object], share: float = 0.25) -> 
 def test_the_share_is_told(tmp_path: Path) -> None:
     found = outcome(tmp_path, {})
     assert found.ok and found.fallback == 0.25
-    assert found.note == "25% of its operators ran on its CPU provider"
-    assert found.family == "halves"
+    assert found.note == "25% of its operators ran on its CPU provider (Sin, Erf)"
+    assert found.families == ("halves",)
 
 
 def test_it_can_be_forbidden(tmp_path: Path) -> None:
     found = outcome(tmp_path, {FALLBACK: "forbid"})
     assert found.status is Status.UNSUPPORTED
-    assert found.message == "25% of its operators ran on its CPU provider, which is forbidden"
+    assert found.message == "25% of its operators ran on its CPU provider (Sin, Erf), which is forbidden"
     assert outcome(tmp_path, {FALLBACK: "forbid"}, share=0.0).ok
 
 
-@pytest.mark.parametrize(
-    ("names", "family"),
-    [
-        (("onnxruntime", "onnxruntime@noopt", "onnx-reference", "tract", "onnxruntime:webgpu"), "onnx"),
-        (("eager", "eager@scalar", "inductor", "aot_eager"), "torch"),
-        (("jax", "eager:xla", "inductor:xla"), "xla"),
-        (("eager:cuda", "inductor:cuda"), "cuda"),
-        (("openvino", "openvino:GPU"), "openvino"),
-        (("executorch", "executorch@xnnpack"), "executorch"),
-    ],
-)
-def test_who_shares_an_exporter_a_compiler_or_kernels(names: Sequence[str], family: str) -> None:
-    for name in names:
-        spec = resolve(name)
-        assert (adapter_class(spec) or Platform).family_of(spec) == family, name
+def test_what_it_cannot_tell_is_forbidden_as_well(tmp_path: Path) -> None:
+    assert outcome(tmp_path, {}, share=None).fallback is None
+    found = outcome(tmp_path, {FALLBACK: "forbid"}, share=None)
+    assert found.status is Status.UNSUPPORTED
+    assert found.message == "it cannot tell what ran elsewhere, and that is forbidden"
+
+
+def test_a_provider_that_leaves_all_to_the_cpu_says_so() -> None:
+    """Azure's provider comes with every build of ONNX Runtime and runs no operator of the standard."""
+    case = task_of(lambda x: x.sin() + 1, [torch.ones(2)])
+    chosen = {"providers": ["AzureExecutionProvider", "CPUExecutionProvider"]}
+    with Pool() as pool:
+        found = run_here(pool, resolve("onnxruntime"), case, options=chosen)
+        plain = run_here(pool, resolve("onnxruntime"), case)
+        refused = run_here(pool, resolve("onnxruntime"), case, options=chosen | {FALLBACK: "forbid"})
+    assert found.fallback == 1.0 and found.note == "100% of its operators ran on its CPU provider (Sin, Add)"
+    assert plain.fallback == 0.0 and not plain.note
+    assert refused.status is Status.UNSUPPORTED and "forbidden" in refused.message
+
+
+def test_counters_of_xla_become_a_share() -> None:
+    calls = Counter({"xla::add": 5, "aten::lgamma": 2, "aten::median": 1})
+    assert told(calls) == Fallback(3 / 8, "torch's CPU kernels", ("lgamma", "median"))
+    assert told(Counter()) == Fallback(0.0, "torch's CPU kernels")
+
+
+@pytest.mark.parametrize("name", ["eager:xla", "inductor:xla"])
+def test_xla_tells_which_operators_have_no_lowering(name: str) -> None:
+    spec = resolve(name)
+    require_installed(spec)
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.lgamma(x) + x, x.sin() * 2, x.flatten().median()
+
+    with Pool() as pool:
+        found = run_here(pool, spec, task_of(model, [torch.rand(3, 3) + 1]), runs=2)
+        refused = run_here(pool, spec, task_of(torch.lgamma, [torch.ones(2)]), options={FALLBACK: "forbid"})
+        allowed = run_here(pool, spec, task_of(torch.sin, [torch.ones(2)]), options={FALLBACK: "forbid"})
+    assert found.ok, found.message
+    assert found.fallback is not None and 0.2 < found.fallback < 0.5
+    assert "torch's CPU kernels" in found.note and "lgamma" in found.note and "median" in found.note
+    assert refused.status is Status.UNSUPPORTED and "(lgamma), which is forbidden" in refused.message
+    assert allowed.ok and allowed.fallback == 0.0 and not allowed.note

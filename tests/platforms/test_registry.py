@@ -75,7 +75,7 @@ def test_xla_is_installable_and_needs_no_tpu() -> None:
     assert eager.environment == compiled.environment == "eager:xla"
     assert not eager.hardware and "not on a TPU" in eager.summary
     jax = resolve("jax")
-    assert (adapter_class(eager) or Platform).family_of(eager) == (adapter_class(jax) or Platform).family_of(jax)
+    assert (adapter_class(eager) or Platform).families_of(eager) == (adapter_class(jax) or Platform).families_of(jax)
 
 
 def test_versions_of_torch_have_one_environment_each() -> None:

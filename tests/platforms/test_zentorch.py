@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 
 from mindgap.execution.pool import Pool
 from mindgap.execution.serve import load_adapter
-from mindgap.platforms import environments
 from mindgap.platforms.registry import adapter_class, resolve
 from mindgap.platforms.running import run_here
-from mindgap.platforms.torch.zentorch import RECIPE, Zentorch
+from mindgap.platforms.torch.zentorch import Zentorch
 from mindgap.program.build import build
 from mindgap.program.case import Case
+from tests.platforms.running import require_installed
 
 
 def test_a_processor_without_avx_512_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,10 +30,7 @@ def test_scripts_import_what_brings_the_compiler() -> None:
 
 
 def test_it_says_which_share_it_took_over() -> None:
-    if environments.find(RECIPE) is None:
-        if os.environ.get("MINDGAP_REQUIRE_PLATFORMS"):
-            pytest.fail(f"zentorch is not installed: {RECIPE.command}")
-        pytest.skip(f"not installed: {RECIPE.command}")
+    require_installed(resolve("zentorch"))
     inputs = (torch.randn(2, 8),)
     exported = torch.export.export(torch.nn.Linear(8, 4).eval(), inputs, strict=False)
     program, constants = build(exported, "product")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -307,15 +308,37 @@ def test_candidates_with_the_same_fault_are_one_group():
 def test_families_are_witnesses():
     wrong = X.exp()
     wrong[3] = 6.0
-    names = {"tract": "onnx", "onnxruntime": "onnx", "jax": "xla"}
+    names = {
+        "tract": ("onnx",),
+        "onnxruntime": ("onnx",),
+        "jax": ("xla",),
+        "iree:vulkan": ("iree", "lavapipe"),
+        "onnxruntime:webgpu": ("onnx", "lavapipe"),
+    }
 
     def sentence(*platforms: str) -> str:
-        candidates = [replace(ok(name, wrong.clone()), family=names[name]) for name in platforms]
+        candidates = [replace(ok(name, wrong.clone()), families=names[name]) for name in platforms]
         return judge(ok("eager", X.exp()), candidates, EXP)["tract"].verdict.sentence
 
     assert "onnxruntime shows the same, which counts as one witness" in sentence("tract", "onnxruntime")
     assert "jax shows the same: 2 independent witnesses" in sentence("tract", "jax")
     assert "jax, onnxruntime show the same: 2 independent witnesses" in sentence("tract", "onnxruntime", "jax")
+    assert "2 independent witnesses" in sentence("tract", "iree:vulkan")
+    assert "counts as one witness" in sentence(
+        "tract", "iree:vulkan", "onnxruntime:webgpu"
+    )  # the third shares with both
+
+
+@pytest.mark.parametrize("own", [{"emulates": "a chip"}, {"composed": ("scatter",)}])
+def test_what_mindgap_does_itself_is_no_witness(own: dict[str, Any]):
+    wrong = X.exp() + 1
+    observed, other = (replace(ok(name, wrong.clone()), families=(name,)) for name in ("openvino", "jax"))
+    stand_in = replace(ok("stand-in", wrong.clone()), families=("torch",), **own)
+    found = judge(ok("eager", X.exp()), [observed, stand_in], EXP)
+    assert all("shows the same" not in item.verdict.sentence for item in found.values())
+    assert all(item.verdict.group is None for item in found.values())
+    found = judge(ok("eager", X.exp()), [observed, other, stand_in], EXP)
+    assert "; jax shows the same: 2 independent witnesses" in found["openvino"].verdict.sentence
 
 
 def test_nan_everywhere():

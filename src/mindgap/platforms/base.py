@@ -88,11 +88,17 @@ class Fallback:
     """Of all operators that it was given, after its own optimisations."""
     to: str
     """Who runs them: `ONNX Runtime's CPU provider`."""
+    names: tuple[str, ...] = ()
+    """Which they are, the most frequent first, where the runtime names them."""
 
+
+XNNPACK: Final = "xnnpack"
+LAVAPIPE: Final = "lavapipe"
+"""Families that several runtimes belong to: Google's kernels, and Mesa's software GPU."""
 
 FALLBACK: Final = "fallback"
 FALLBACK_MEANS: Final = "allow (the default: the share that ran elsewhere is told) or forbid"
-"""An option of every runtime that can tell."""
+"""An option of every runtime that can tell; what it cannot tell of one case is forbidden as well."""
 
 
 class Prepared(ABC):
@@ -142,8 +148,9 @@ class Platform(ABC):
     """Whether it is torch.compile: then it is also compared with eager on the device that it compiles for."""
     in_crowds: ClassVar[Mapping[str, object]] = {}
     """Options that make it cheaper for many programs; whatever they show is confirmed without them."""
-    family: ClassVar[str] = ""
-    """Platforms that share an exporter, a compiler or kernels are one witness; its own name where it shares nothing."""
+    families: ClassVar[tuple[str, ...]] = ()
+    """All that it shares with others, be it an exporter, a compiler or kernels: who shares any is one witness with it.
+    Its own name where it shares nothing."""
     shares_lowering: ClassVar[bool] = False
     """Whether many programs, foreseen together, cost one by one about as much as side by side in one program."""
     works_in_copies: ClassVar[bool] = False
@@ -190,9 +197,9 @@ class Platform(ABC):
         return first_cause(error, self.message_rules)
 
     @classmethod
-    def family_of(cls, spec: PlatformSpec) -> str:
-        """The family of a platform, where that depends on its device or its options."""
-        return cls.family or cls.runtime
+    def families_of(cls, spec: PlatformSpec) -> tuple[str, ...]:
+        """The families of a platform, where they depend on its device or its options."""
+        return cls.families or (cls.runtime,)
 
     @classmethod
     def can_be_copied(cls, spec: PlatformSpec) -> bool:

@@ -8,7 +8,16 @@ from typing import Any, ClassVar, Final
 
 import torch
 
-from mindgap.platforms.base import FALLBACK, FALLBACK_MEANS, Fallback, Prepared, Profile, StageClock, StageFailure
+from mindgap.platforms.base import (
+    FALLBACK,
+    FALLBACK_MEANS,
+    XNNPACK,
+    Fallback,
+    Prepared,
+    Profile,
+    StageClock,
+    StageFailure,
+)
 from mindgap.platforms.exported import Export, ExportedPlatform, ExportedRun, Infer, export, quiet
 from mindgap.platforms.ladder import Ladder, Rung
 from mindgap.platforms.messages import MessageRules
@@ -77,7 +86,7 @@ class ExecuTorch(ExportedPlatform):
         exported = export(case, clock)
         lowered = self.lower(exported, clock)
         prepared = ExportedRun(case, exported, _infer(lowered.method), lowered)
-        prepared.fallback = None if lowered.share is None else Fallback(lowered.share, "ExecuTorch's portable kernels")
+        prepared.fallback = Fallback(lowered.share, "ExecuTorch's portable kernels")
         return prepared
 
     def load(self, export: Export, clock: StageClock) -> Infer:
@@ -93,7 +102,7 @@ class ExecuTorch(ExportedPlatform):
                 partitioner=self.partitioners(),
                 compile_config=EdgeCompileConfig(_check_ir_validity=False),
             )
-            share = _not_delegated(edge.exported_program().graph_module) if self.delegate else None
+            share = _not_delegated(edge.exported_program().graph_module) if self.delegate else 0.0
         with clock(Stage.COMPILE), quiet():
             program = edge.to_executorch()
             loaded = Runtime.get().load_program(program.buffer)
@@ -113,6 +122,10 @@ class ExecuTorch(ExportedPlatform):
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
         return [XnnpackPartitioner()]
+
+    @classmethod
+    def families_of(cls, spec: PlatformSpec) -> tuple[str, ...]:
+        return (cls.runtime, XNNPACK) if spec.options.get(_DELEGATE) == "xnnpack" else (cls.runtime,)
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
@@ -154,7 +167,7 @@ def _short(spec: PlatformSpec) -> tuple[str, ...]:
 class _Lowered:
     """A loaded method, and what must outlive it."""
 
-    def __init__(self, method: Any, share: float | None, kept: Sequence[object]) -> None:
+    def __init__(self, method: Any, share: float, kept: Sequence[object]) -> None:
         self.method = method
         self.share = share
         self.kept = kept

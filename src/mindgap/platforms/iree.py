@@ -12,7 +12,7 @@ import torch
 from torch.export import ExportedProgram
 
 from mindgap.platforms import mesa
-from mindgap.platforms.base import Profile, StageClock
+from mindgap.platforms.base import LAVAPIPE, Profile, StageClock
 from mindgap.platforms.exported import Export, ExportedPlatform, Infer, from_bits, from_ml_numpy, quiet, to_ml_numpy
 from mindgap.platforms.ladder import Knob, Ladder, Rung
 from mindgap.platforms.messages import MessageRules
@@ -117,6 +117,10 @@ class Iree(ExportedPlatform):
         refused = stage in (Stage.CONVERT, Stage.COMPILE) and "failed to legalize" in str(error)
         refused = refused or (self.spec.device == "vulkan" and re.search(_NARROWED, str(error)) is not None)
         return Status.UNSUPPORTED if refused else super().status_of(error, stage)
+
+    @classmethod
+    def families_of(cls, spec: PlatformSpec) -> tuple[str, ...]:
+        return (*super().families_of(spec), *((LAVAPIPE,) if spec.device is not None else ()))
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:

@@ -45,7 +45,7 @@ class Jax(ExportedPlatform):
     summary = "JAX/XLA"
     options: ClassVar = {_JIT: "whether XLA compiles the whole program (true) or each operator alone"}
     recipes: ClassVar = {"": RECIPE}
-    family = "xla"
+    families = ("xla",)
     packages = ("jax", "jaxlib", "torchax")
     message_rules = TORCH + MessageRules(
         noise=(r"For simplicity, JAX has removed", r"-----", r"While executing", r"Original traceback"),

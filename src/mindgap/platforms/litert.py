@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mindgap.platforms.base import Prepared, Profile, StageClock, StageFailure, threads_of
+from mindgap.platforms.base import XNNPACK, Prepared, Profile, StageClock, StageFailure, threads_of
 from mindgap.platforms.exported import (
     Export,
     ExportedPlatform,
@@ -146,6 +146,11 @@ class LiteRt(ExportedPlatform):
         words = ("lowering not found", "unresolved custom op", "failed to legalize", "select tf")
         unknown = any(word in str(error).lower() for word in words)
         return Status.UNSUPPORTED if unknown else super().status_of(error, stage)
+
+    @classmethod
+    def families_of(cls, spec: PlatformSpec) -> tuple[str, ...]:
+        kernels = spec.options.get(_KERNELS, "xnnpack")
+        return (cls.runtime, XNNPACK) if kernels == "xnnpack" else (cls.runtime,)
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -117,6 +117,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
         worker.keep(_Ready).put(platform, parcel.structure, prepared)
         refuse_fallback(platform, prepared)
         outputs = one_run(prepared, case, clock)
+        refuse_fallback(platform, prepared, ran=True)
         stable = None
         for _ in range(runs - 1):
             stable = (stable is not False) and same_outputs(outputs, one_run(prepared, case, clock))
@@ -136,6 +137,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
             note=f"{AT}{operator}" if (operator := raised_at(error)) else "",
             seconds=clock.seconds,
             emulates=platform.spec.emulates,
+            families=type(platform).families_of(platform.spec),
         )
     return Outcome(
         platform.spec.name,
@@ -145,7 +147,7 @@ def _outcome(worker: Worker, platform: Platform, parcel: Parcel, file: Path, run
         not_compared=tuple(prepared.not_compared),
         note="; ".join(filter(None, [fallback, prepared.note, elsewhere(prepared)])),
         fallback=prepared.fallback.share if prepared.fallback is not None else None,
-        family=type(platform).family_of(platform.spec),
+        families=type(platform).families_of(platform.spec),
         stable=stable,
         seconds=clock.seconds,
         emulates=platform.spec.emulates,
@@ -220,10 +222,18 @@ def _prepared(platform: Platform, case: Case, clock: StageClock) -> Prepared:
         return prepared
 
 
-def refuse_fallback(platform: Platform, prepared: Prepared) -> None:
-    """Where the user forbids it, a platform must run everything itself."""
-    if platform.spec.options.get(FALLBACK) == "forbid" and elsewhere(prepared):
+def refuse_fallback(platform: Platform, prepared: Prepared, ran: bool = False) -> None:
+    """Where the user forbids it, a platform must run everything itself, and be able to tell at least once it ran."""
+    if platform.spec.options.get(FALLBACK) != "forbid":
+        return
+    if elsewhere(prepared):
         raise StageFailure(Status.UNSUPPORTED, f"{elsewhere(prepared)}, which is forbidden")
+    if ran and prepared.fallback is None:
+        raise StageFailure(Status.UNSUPPORTED, "it cannot tell what ran elsewhere, and that is forbidden")
+
+
+_NAMED: Final = 4
+"""Operators that a sentence names."""
 
 
 def elsewhere(prepared: Prepared, among: int = 1) -> str:
@@ -232,7 +242,10 @@ def elsewhere(prepared: Prepared, among: int = 1) -> str:
     if found is None or not found.share:
         return ""
     whose = "its operators" if among == 1 or found.share == 1 else f"the operators of its crowd of {among}"
-    return f"{found.share:.0%} of {whose} ran on {found.to}"
+    share = f"{found.share:.0%}" if found.share >= 0.005 else "less than 1%"
+    more = f" and {len(found.names) - _NAMED} more" if len(found.names) > _NAMED else ""
+    named = f" ({', '.join(found.names[:_NAMED])}{more})" if found.names else ""
+    return f"{share} of {whose} ran on {found.to}{named}"
 
 
 def one_run(prepared: Prepared, case: Case, clock: StageClock) -> list[NamedTensor]:

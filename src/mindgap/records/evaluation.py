@@ -69,6 +69,8 @@ class PlatformEvaluation:
     """How likely such a difference is where neither side is better."""
     flips: tuple[Flip, ...] = ()
     """The largest margins first."""
+    emulates: str = ""
+    """The hardware that the platform stands in for; empty where the answers were observed."""
 
     @property
     def first_divergence(self) -> Flip | None:
@@ -104,9 +106,9 @@ class Evaluation:
 
     @property
     def regresses(self) -> bool:
-        """Whether a platform did not run it or answers differently by more than rounding."""
+        """Whether an observed platform did not run it or answers differently by more than rounding."""
         bad = (TaskVerdict.REGRESSION, TaskVerdict.FAILED)
-        return any(item.verdict in bad for item in self.platforms.values())
+        return any(item.verdict in bad and not item.emulates for item in self.platforms.values())
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name} {item.verdict.value}" for name, item in self.platforms.items())

@@ -89,8 +89,8 @@ class Outcome:
     fallback: float | None = None
     """The share of operators that ran elsewhere than the platform says; None where its runtime cannot tell, or tells
     it of a crowd of which only some ran elsewhere."""
-    family: str = ""
-    """Platforms that share an exporter, a compiler or kernels: together they are one witness."""
+    families: tuple[str, ...] = ()
+    """Exporters, compilers and kernels that it shares with others: platforms that share any are one witness."""
     stable: bool | None = None
     """Whether a second run gave the same bits; None when there was no second run."""
     seconds: Mapping[str, float] = field(default_factory=dict)

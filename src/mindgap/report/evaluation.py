@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import median_low
 from typing import Any, Final
 
@@ -43,7 +44,7 @@ def rows(found: Evaluation) -> list[list[str]]:
         metrics = [shown(metric, item.metrics[metric]) if metric in item.metrics else "" for metric in found.eager]
         ran = item.verdict is not TaskVerdict.FAILED
         numbers = [str(item.changed), f"{item.explained:.2g}", f"{item.p_value:.2g}"] if ran else ["", "", ""]
-        table.append([name, *metrics, *numbers, item.verdict.value])
+        table.append([f"{name} (emulated)" if item.emulates else name, *metrics, *numbers, item.verdict.value])
     return table
 
 
@@ -87,6 +88,12 @@ def _flip(flip: Flip) -> str:
 
 def closing_line(found: Evaluation) -> str:
     """The answer."""
-    by = {verdict: [n for n, item in found.platforms.items() if item.verdict is verdict] for verdict in TaskVerdict}
-    parts = [f"{verdict.value}: {', '.join(names)}" for verdict, names in by.items() if names]
-    return "; ".join(parts) or "no platform was evaluated"
+    observed = _by_verdict({name: item for name, item in found.platforms.items() if not item.emulates})
+    emulated = _by_verdict({name: item for name, item in found.platforms.items() if item.emulates})
+    parts = [observed, f"Emulated, not observed: {emulated}" if emulated else ""]
+    return ". ".join(filter(None, parts)) or "no platform was evaluated"
+
+
+def _by_verdict(platforms: Mapping[str, PlatformEvaluation]) -> str:
+    by = {verdict: [n for n, item in platforms.items() if item.verdict is verdict] for verdict in TaskVerdict}
+    return "; ".join(f"{verdict.value}: {', '.join(names)}" for verdict, names in by.items() if names)

@@ -316,6 +316,7 @@ def _platform_document(item: PlatformResult) -> dict[str, Any]:
         "elements": [element_document(element) for element in verdict.elements],
         **{name: getattr(outcome, name) for name in ("stable", "note", "log_tail", "emulates")},
         "not_compared": list(outcome.not_compared),
+        "fallback": outcome.fallback,
         "stage_seconds": {stage: round(spent, 4) for stage, spent in outcome.seconds.items()},
         "known": item.known,
         "version": item.probe.version,

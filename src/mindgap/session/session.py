@@ -270,7 +270,8 @@ class Session:
             self.jobs,
             left_out,
         )
-        return evaluate(self.pool, plan, Path(folder) if folder is not None else None, count)
+        found = evaluate(self.pool, plan, Path(folder) if folder is not None else None, count)
+        return with_emulated(found, specs)
 
     def bisect(
         self,
@@ -344,6 +345,8 @@ class Session:
         to a folder. With `compare`, also what the model has that this original of it has not."""
         start = time.perf_counter()
         specs = [spec for name in on if (spec := resolve(name, self.config)).name != "eager"]
+        for spec in specs:
+            refuse_emulated(spec, "an audit")
         parcel, left_out = self._with_program(self.build(model, inputs, dtype=dtype, seed=seed, trust=trust))
         if not parcel.program:
             raise ModelError("a model that cannot be exported cannot be audited", cause=parcel.export_failure)
@@ -547,6 +550,16 @@ class Session:
         if found is not None and (found.file != file or found.source is not None):
             raise ModelError("writing down the random numbers: the worker answers with another file than it was given")
         return found
+
+
+def with_emulated(found: Evaluation, specs: Sequence[PlatformSpec]) -> Evaluation:
+    """The evaluation with what was emulated called so."""
+    emulated = {
+        spec.name: replace(item, emulates=spec.emulates, sentence=f"emulated: {spec.emulates}: {item.sentence}")
+        for spec in specs
+        if spec.emulates and (item := found.platforms.get(spec.name)) is not None
+    }
+    return replace(found, platforms={**found.platforms, **emulated})
 
 
 def _is_file(model: Model) -> bool:

@@ -49,7 +49,8 @@ def judge(
             verdicts[name], prints[name] = _judge_one(eager, candidate, usable, compared[name])
         else:
             verdicts[name], prints[name] = _judge_failure(eager, candidate, usable, refusal_agrees)
-    grouped = _grouped(verdicts, prints, {candidate.platform: candidate.family for candidate in candidates})
+    witnesses = {c.platform: c.families for c in candidates if not c.emulates and not c.composed}
+    grouped = _grouped(verdicts, {name: prints[name] for name in witnesses}, witnesses)
     return {name: Judgement(verdict, tuple(compared.get(name, ()))) for name, verdict in grouped.items()}
 
 
@@ -239,10 +240,15 @@ def _fault_name(kind: Kind | None, fault: str) -> str:
     return f"{kind.value if kind else 'fault'}-{hashlib.blake2b(fault.encode(), digest_size=4).hexdigest()}"
 
 
-def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str], families: Mapping[str, str]) -> dict[str, Verdict]:
-    """Name the faults that several candidates share: those of one family are one witness."""
+def _grouped(
+    verdicts: dict[str, Verdict], prints: dict[str, str], families: Mapping[str, Sequence[str]]
+) -> dict[str, Verdict]:
+    """Name the faults that several platforms share: those that share a family count as one witness.
+
+    Who is emulated, or composed by mindgap itself, has no print: its difference may be mindgap's own.
+    """
     sharing: dict[str, list[str]] = {}
-    for platform in sorted(verdicts):
+    for platform in sorted(prints):
         if prints[platform]:
             sharing.setdefault(prints[platform], []).append(platform)
     for fault, platforms in sharing.items():
@@ -254,13 +260,24 @@ def _grouped(verdicts: dict[str, Verdict], prints: dict[str, str], families: Map
             old = verdicts[platform]
             verb = "shows" if len(platforms) == 2 else "show"
             note = f"; {others} {verb} the same"
-            note += _witnesses(len({families[name] for name in platforms})) if old.blame is not Blame.EAGER else ""
+            note += (
+                _witnesses(_unrelated([families[name] for name in platforms])) if old.blame is not Blame.EAGER else ""
+            )
             verdicts[platform] = replace(old, group=group, sentence=old.sentence + note)
     return verdicts
 
 
-def _witnesses(families: int) -> str:
+def _unrelated(families: Iterable[Sequence[str]]) -> int:
+    """How many groups of platforms share nothing, also not by way of a third; what is known of nobody is one."""
+    groups: list[set[str]] = []
+    for one in families:
+        related = [group for group in groups if group & set(one or ("",))]
+        groups = [group for group in groups if group not in related] + [set(one or ("",)).union(*related)]
+    return len(groups)
+
+
+def _witnesses(unrelated: int) -> str:
     """What it counts for that several platforms show one thing against eager."""
-    if families == 1:
+    if unrelated == 1:
         return ", which counts as one witness"
-    return f": {families} independent witnesses, so the fault may be in eager and its float64 reference"
+    return f": {unrelated} independent witnesses, so the fault may be in eager and its float64 reference"

@@ -39,6 +39,10 @@ class AtenRuntime(Platform):
     in_crowds: ClassVar = {LOWERING: REMEMBERED}
 
     @classmethod
+    def families_of(cls, spec: PlatformSpec) -> tuple[str, ...]:
+        return (cls.runtime, "mindgap's table")  # what the table says wrongly all of them compute
+
+    @classmethod
     @abstractmethod
     def words(cls) -> Callable[[], table.Say]:
         """Makes its vocabulary."""

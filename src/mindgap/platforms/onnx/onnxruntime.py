@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -13,6 +14,7 @@ from mindgap.platforms import mesa
 from mindgap.platforms.base import (
     FALLBACK,
     FALLBACK_MEANS,
+    LAVAPIPE,
     Fallback,
     Platform,
     Prepared,
@@ -100,7 +102,7 @@ class OnnxRuntime(Platform):
         LOWERING: LOWERING_MEANS,
     }
     in_crowds: ClassVar = {LOWERING: REMEMBERED}
-    family = "onnx"
+    families = ("onnx",)
     versioned = Versioned("onnxruntime", ("flatbuffers==25.12.19", *PINS))
     reads = ONNX
     shares_lowering = True
@@ -143,8 +145,7 @@ class OnnxRuntime(Platform):
             return _run(session, model.feeds(tensors))
 
         prepared = ExportedRun(case, model.export, infer, model)
-        if self.spec.device is not None:
-            prepared.fallback = _on_the_cpu(session)
+        prepared.fallback = _on_the_cpu(session, _providers(self.spec))
         return prepared
 
     def prepare_file(self, case: Case, clock: StageClock) -> Prepared:
@@ -156,8 +157,7 @@ class OnnxRuntime(Platform):
             return _run(session, {name: tensor for name, tensor in given.items() if name in takes})
 
         prepared = FileRun(case, [item.name for item in session.get_outputs()], infer)
-        if self.spec.device is not None:
-            prepared.fallback = _on_the_cpu(session)
+        prepared.fallback = _on_the_cpu(session, _providers(self.spec))
         return prepared
 
     def session(self, source: str | bytes, strict: bool = False) -> Any:
@@ -169,7 +169,7 @@ class OnnxRuntime(Platform):
         options.intra_op_num_threads = threads_of(self.spec)
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        if self.spec.device is not None:
+        if _providers(self.spec)[0] != _CPU_PROVIDER:
             options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         if strict:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
@@ -199,6 +199,10 @@ class OnnxRuntime(Platform):
         if stage is Stage.RUN and type(error).__name__ in ("InvalidArgument", "RuntimeException"):
             return status_of(RuntimeError(text), stage)
         return status_of(error, stage)
+
+    @classmethod
+    def families_of(cls, spec: PlatformSpec) -> tuple[str, ...]:
+        return (*super().families_of(spec), *((LAVAPIPE,) if spec.device is not None else ()))
 
     @classmethod
     def reproducer(cls, spec: PlatformSpec) -> ReproducerText:
@@ -248,17 +252,19 @@ def _rung(level: str, options: Mapping[str, str]) -> Rung:
     return Rung(f"optimisations up to {level}", options, layer="optimiser", says=says)
 
 
-def _on_the_cpu(session: Any) -> Fallback | None:
-    """The share of nodes that its CPU provider runs; None where this version does not tell."""
+def _on_the_cpu(session: Any, providers: Sequence[str]) -> Fallback | None:
+    """The nodes that its CPU provider runs instead of the first one; None where this version does not tell."""
+    if providers[0] == _CPU_PROVIDER:
+        return Fallback(0.0, "its CPU provider")
     try:
         parts = session.get_provider_graph_assignment_info()
-        counts = [(part.ep_name, len(part.get_nodes())) for part in parts]
+        nodes = [(part.ep_name, node.op_type) for part in parts for node in part.get_nodes()]
     except Exception:  # older versions have no such call, or refuse it
         return None
-    total = sum(count for _, count in counts)
-    if not total:
+    if not nodes:
         return None
-    return Fallback(sum(count for name, count in counts if name == _CPU_PROVIDER) / total, "its CPU provider")
+    left = Counter(operator for name, operator in nodes if name == _CPU_PROVIDER)
+    return Fallback(left.total() / len(nodes), "its CPU provider", tuple(name for name, _ in left.most_common()))
 
 
 def _providers(spec: PlatformSpec) -> list[str]:

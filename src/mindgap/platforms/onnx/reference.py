@@ -36,7 +36,7 @@ class OnnxReference(Platform):
     runtime = "onnx-reference"
     summary = "ONNX reference implementation"
     install = INSTALL
-    family = "onnx"
+    families = ("onnx",)
     reads = ONNX
     packages = PACKAGES
     message_rules = EXPORTER

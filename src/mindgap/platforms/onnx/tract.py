@@ -50,7 +50,7 @@ class Tract(Platform):
     runtime = "tract"
     summary = "tract"
     recipes: ClassVar = {"": RECIPE}
-    family = "onnx"
+    families = ("onnx",)
     packages = (*PACKAGES, "tract")
     message_rules = EXPORTER + MessageRules(
         # Its errors are chains of causes with the innermost last.

@@ -60,7 +60,7 @@ class CompiledPlatform(TorchPlatform):
         "mode": "torch.compile's mode",
         "dynamic": "torch.compile's dynamic: true, false, or automatic when not set",
         "inductor": 'switches of torch._inductor.config: { "cpp.simdlen" = 0 }',
-        FALLBACK: f"{FALLBACK_MEANS}; of inductor@triton",
+        FALLBACK: f"{FALLBACK_MEANS}; of inductor@triton and XLA devices",
         DISABLED: "names of passes of inductor to switch off (none)",
         UNITS: "one: all C++ kernels of a program in one translation unit, for programs of many small parts",
     }
@@ -85,9 +85,13 @@ class CompiledPlatform(TorchPlatform):
             compiled = self.compile(model, placement)
             call = self.settings(call_with(case, compiled) if ran is Ran.SOURCE else lambda given: compiled(*given))
             # A program works on copies of the constants that it writes to: it has no state.
-            prepared = TorchRun(case, placement, ran, call, ModuleState(model if ran is Ran.SOURCE else None))
+            prepared = TorchRun(
+                case, placement, ran, call, ModuleState(model if ran is Ran.SOURCE else None), compiled=True
+            )
             tally = interpreted.start() if interpreted.is_interpreted(_switches(self.spec)) else None
+            told = placement.kind.watch(compiled=True)
             call_first(prepared, case, placement, clock)
+            prepared.fallback = told()
             prepared.note = what_was_compiled()
             if tally is not None:
                 prepared.note = "; ".join(filter(None, [tally.note(), prepared.note]))

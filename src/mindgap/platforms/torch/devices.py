@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from mindgap.platforms.base import StageFailure
+from mindgap.platforms.base import Fallback, StageFailure
 from mindgap.records.outcome import Status
 from mindgap.records.tensors import DTYPE_NAMES
 
@@ -32,6 +32,8 @@ class Device:
     """Tells the name of the hardware."""
     synchronise: str | None = None
     """Waits until the device has finished, so that a failure belongs to the run that caused it."""
+    tally: str | None = None
+    """Counts what the device leaves to the CPU: called with whether the code is compiled, it returns who tells."""
     seed: str = "torch:manual_seed"
     stacks: tuple[tuple[str, str], ...] = ()
     """Software below torch, each with where its version is found; the first that is there counts."""
@@ -56,6 +58,13 @@ class Device:
     def wait(self) -> None:
         if self.synchronise:
             _function(self.synchronise)()
+
+    def watch(self, compiled: bool = False) -> Callable[[], Fallback | None]:
+        """Count from now on; the result tells what was left to the CPU since, None where the device cannot tell."""
+        if self.tally is None:
+            return lambda: None
+        told: Callable[[], Fallback | None] = _function(self.tally)(compiled)
+        return told
 
     def set_seed(self, seed: int) -> None:
         if self.torch_device == "cpu":
@@ -145,6 +154,7 @@ DEVICES: Final[Mapping[str, Device]] = {
         available="torch_xla.runtime:device_type",
         label="torch_xla.runtime:device_type",
         synchronise="torch_xla:sync",
+        tally="mindgap.platforms.torch.xla_fallback:watch",
         seed="torch_xla:manual_seed",
         stacks=(("torch_xla", "torch_xla:__version__"),),
         compiler="openxla",

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from mindgap.platforms.base import Prepared, Profile, StageClock, thread_knobs
+from mindgap.platforms.base import FALLBACK, FALLBACK_MEANS, Prepared, Profile, StageClock, thread_knobs
 from mindgap.platforms.ladder import Ladder
 from mindgap.platforms.reproducer import ReproducerText
 from mindgap.platforms.torch import emulation, knobs
@@ -48,6 +48,7 @@ class Eager(TorchPlatform):
     devices: ClassVar = {name: device.install for name, device in DEVICES.items()}
     options: ClassVar = TorchPlatform.options | {
         "emulate": "policies of other hardware, acted out on the CPU",
+        FALLBACK: f"{FALLBACK_MEANS}; of XLA devices",
     }
 
     def prepare(self, case: Case, clock: StageClock) -> Prepared:

@@ -93,9 +93,16 @@ class TorchRun(Prepared):
     """A case that torch runs, whatever was done to it before."""
 
     def __init__(
-        self, case: Case, placement: Placement, ran: Ran, call: PlacedCall, state: ModuleState | None = None
+        self,
+        case: Case,
+        placement: Placement,
+        ran: Ran,
+        call: PlacedCall,
+        state: ModuleState | None = None,
+        compiled: bool = False,
     ) -> None:
         self.ran = ran
+        self._compiled = compiled
         self._case = case
         self._placement = placement
         self._call = call
@@ -134,9 +141,12 @@ class TorchRun(Prepared):
     def _result(self, placed: Sequence[torch.Tensor]) -> Any:
         seed_python(self._case.seed)
         self._placement.kind.set_seed(self._case.seed)
+        told = None if self._compiled else self._placement.kind.watch()
         with torch.no_grad():
             result = self._call(placed)
         self._placement.kind.wait()
+        if told is not None:
+            self.fallback = told()
         return result
 
 
@@ -144,7 +154,7 @@ class TorchPlatform(Platform):
     """What all platforms of torch share; a vendor's package may bring devices of its own."""
 
     runs_source = True
-    family = "torch"
+    families = ("torch",)
     works_in_copies = True
     versioned = VERSIONED
     headings = Headings("🐛 Describe the bug")
@@ -169,9 +179,9 @@ class TorchPlatform(Platform):
         return Placement.of(self.spec, self.device_table)
 
     @classmethod
-    def family_of(cls, spec: PlatformSpec) -> str:
+    def families_of(cls, spec: PlatformSpec) -> tuple[str, ...]:
         """Eager and compiled code on the CPU share ATen's kernels; a device has kernels of its own."""
-        return cls.kind_of(spec).torch_device if spec.device is not None else cls.family
+        return (cls.kind_of(spec).torch_device,) if spec.device is not None else cls.families
 
     def probe(self) -> Probe:
         return guarded(self.probe_device)
