@@ -29,6 +29,7 @@ from mindgap.bench.planting import (
     wide,
 )
 from mindgap.program.case import Case
+from mindgap.program.graph import Program
 
 Score: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """From an input (or a feature) to one number per sample."""
@@ -234,11 +235,21 @@ def _tokens(site: Site, parameter: int, rng: Random) -> Change:
 
 
 PUBLISHED: Final = "published mask"
+FEATURE: Final = "where on a feature"
+TOKENS: Final = "token sequence"
 FAMILIES: Final[Mapping[str, Family]] = {
-    PUBLISHED: _mask, "where on a feature": _feature, "patch match": _patch, "cond": _cond,
+    PUBLISHED: _mask, FEATURE: _feature, "patch match": _patch, "cond": _cond,
     SPLICED: _splice, "steep sigmoid or clamp": _steep, "comparison-free": _smooth,
-    "token sequence": _tokens, ONE_PLATFORM: parting,
+    TOKENS: _tokens, ONE_PLATFORM: parting,
 }  # fmt: skip
+
+
+def suits(family: str, program: Program) -> bool:
+    """Whether a program has an input that the family's detectors can read."""
+    metas = [item.meta for item in program.inputs if len(item.meta.shape) > 1 and math.prod(item.meta.shape) > 1]
+    if family == TOKENS:
+        return any(meta.dtype.startswith(("int", "uint")) for meta in metas)
+    return family in (ONE_PLATFORM, FEATURE) or any(meta.dtype.startswith(("float", "bfloat")) for meta in metas)
 
 
 def plant(case: Case, family: str, place: str, parameter: int, seed: int) -> Canary:
