@@ -1,7 +1,8 @@
 """Harmless hidden branches, planted in memory: what `mindgap bench audit` measures audits with.
 
 A canary reads the program's own input with a detector that never fires on ordinary inputs, and moves a value to a
-marked constant when it does. It exists as a case in this process alone; nothing writes one to a file.
+marked constant when it does. It exists as a case in this process alone. Only what must have been an ONNX file is written
+to a directory that is gone before the canary is audited.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final, TypeAlias
 import torch
 from torch.nn import functional
 
+from mindgap.bench.branching import branched
 from mindgap.bench.parting import ONE_PLATFORM, parting
 from mindgap.bench.planting import (
     MARK,
@@ -52,6 +54,7 @@ class Canary:
 
 
 Family: TypeAlias = Callable[[Site, int, Random], Change]
+"""What it does at a site; of `cond` only when, its branches are always the same."""
 
 
 def _calibrated(score: Score, site: Site, margin: float) -> tuple[Score, float]:
@@ -142,14 +145,15 @@ def _patch(site: Site, parameter: int, rng: Random) -> Change:
     return change
 
 
-def _cond(site: Site, parameter: int, rng: Random) -> Change:
-    """A branch for the whole batch, as `If` and `torch.cond` become: both sides, and one flag that chooses."""
+def _cond(site: Site, parameter: int, rng: Random) -> Score:
+    """A `torch.cond` for the whole batch: whether samples fire it."""
     score, threshold = _calibrated(_detector(site, rng, 2 + parameter % 2, 1), site, 1.0 + parameter % 2)
+    return lambda x: score(x) > threshold
 
-    def change(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.where((score(x) > threshold).any(), torch.full_like(y, MARK), y + 0)
 
-    return change
+def _in_onnx(parameter: int) -> bool:
+    """Half of the branches, with parameters of both kinds, come as an `If` in an ONNX file."""
+    return parameter % 4 >= 2
 
 
 def _splice(site: Site, parameter: int, rng: Random) -> Change:
@@ -237,8 +241,9 @@ def _tokens(site: Site, parameter: int, rng: Random) -> Change:
 PUBLISHED: Final = "published mask"
 FEATURE: Final = "where on a feature"
 TOKENS: Final = "token sequence"
+COND: Final = "cond"
 FAMILIES: Final[Mapping[str, Family]] = {
-    PUBLISHED: _mask, FEATURE: _feature, "patch match": _patch, "cond": _cond,
+    PUBLISHED: _mask, FEATURE: _feature, "patch match": _patch, COND: _cond,
     SPLICED: _splice, "steep sigmoid or clamp": _steep, "comparison-free": _smooth,
     TOKENS: _tokens, ONE_PLATFORM: parting,
 }  # fmt: skip
@@ -258,8 +263,8 @@ def plant(case: Case, family: str, place: str, parameter: int, seed: int) -> Can
     problem = "no place for it"
     for site in sites(case, family, place, rng):
         try:
-            change = FAMILIES[family](site, parameter, rng)
-            found = spliced(site, change)
+            made = FAMILIES[family](site, parameter, rng)
+            found = branched(site, made, _in_onnx(parameter)) if family == COND else spliced(site, made)
         except (Unfit, RuntimeError, IndexError) as error:
             problem = str(error)
             continue
