@@ -371,7 +371,9 @@ def ops(
 
 @_bench
 def audit(
-    count: Annotated[int, typer.Option(help="Canaries to plant, in memory only, each in a model that suits it.", min=1)] = 324,
+    count: Annotated[
+        int, typer.Option(help="Canaries to plant, in memory only, each in a model that suits it.", min=1)
+    ] = 324,
     held_out: Annotated[
         float, typer.Option(help="Share of them with parameters that were held out.", min=0, max=1)
     ] = 0.5,
