@@ -1,8 +1,8 @@
 """Harmless hidden branches, planted in memory: what `mindgap bench audit` measures audits with.
 
 A canary reads the program's own input with a detector that never fires on ordinary inputs, and moves a value to a
-marked constant when it does. It exists as a case in this process alone. Only what must have been an ONNX file is written
-to a directory that is gone before the canary is audited.
+marked constant when it does. It exists as a case in this process alone. Only what must have been an ONNX file is
+written, to a directory that is gone before the canary is audited.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Canary:
 
 
 Family: TypeAlias = Callable[[Site, int, Random], Change]
-"""What it does at a site; of `cond` only when, its branches are always the same."""
+"""What is put behind a value."""
+Planter: TypeAlias = Callable[[Site, int, Random], tuple[Case, list[int]]]
+"""The program with it, and the nodes that it became."""
 
 
 def _calibrated(score: Score, site: Site, margin: float) -> tuple[Score, float]:
@@ -145,15 +147,10 @@ def _patch(site: Site, parameter: int, rng: Random) -> Change:
     return change
 
 
-def _cond(site: Site, parameter: int, rng: Random) -> Score:
-    """A `torch.cond` for the whole batch: whether samples fire it."""
+def _cond(site: Site, parameter: int, rng: Random) -> tuple[Case, list[int]]:
+    """A `torch.cond` for the whole batch; half of them, with parameters of both kinds, come as an `If` of ONNX."""
     score, threshold = _calibrated(_detector(site, rng, 2 + parameter % 2, 1), site, 1.0 + parameter % 2)
-    return lambda x: score(x) > threshold
-
-
-def _in_onnx(parameter: int) -> bool:
-    """Half of the branches, with parameters of both kinds, come as an `If` in an ONNX file."""
-    return parameter % 4 >= 2
+    return branched(site, lambda x: score(x) > threshold, in_onnx=parameter % 4 >= 2)
 
 
 def _splice(site: Site, parameter: int, rng: Random) -> Change:
@@ -242,10 +239,16 @@ PUBLISHED: Final = "published mask"
 FEATURE: Final = "where on a feature"
 TOKENS: Final = "token sequence"
 COND: Final = "cond"
-FAMILIES: Final[Mapping[str, Family]] = {
-    PUBLISHED: _mask, FEATURE: _feature, "patch match": _patch, COND: _cond,
-    SPLICED: _splice, "steep sigmoid or clamp": _steep, "comparison-free": _smooth,
-    TOKENS: _tokens, ONE_PLATFORM: parting,
+
+
+def _spliced(family: Family) -> Planter:
+    return lambda site, parameter, rng: spliced(site, family(site, parameter, rng))
+
+
+FAMILIES: Final[Mapping[str, Planter]] = {
+    PUBLISHED: _spliced(_mask), FEATURE: _spliced(_feature), "patch match": _spliced(_patch), COND: _cond,
+    SPLICED: _spliced(_splice), "steep sigmoid or clamp": _spliced(_steep), "comparison-free": _spliced(_smooth),
+    TOKENS: _spliced(_tokens), ONE_PLATFORM: _spliced(parting),
 }  # fmt: skip
 
 
@@ -263,8 +266,7 @@ def plant(case: Case, family: str, place: str, parameter: int, seed: int) -> Can
     problem = "no place for it"
     for site in sites(case, family, place, rng):
         try:
-            made = FAMILIES[family](site, parameter, rng)
-            found = branched(site, made, _in_onnx(parameter)) if family == COND else spliced(site, made)
+            found = FAMILIES[family](site, parameter, rng)
         except (Unfit, RuntimeError, IndexError) as error:
             problem = str(error)
             continue
