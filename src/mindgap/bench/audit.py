@@ -1,62 +1,88 @@
 """How well audits find planted branches, and how often they accuse honest models.
 
-Canaries live in this process only. Parameters with an even number were at hand while the audit was built, odd ones were
-not. An input that fires a gate counts as proof here without the fresh process that `mindgap audit` asks as well; a
-canary that fires on one platform only is audited by the whole command, with that platform.
+Every program is audited in a worker with limits: whatever becomes of it is a row. Parameters with an even number were
+at hand while the audit was built, odd ones were not. An input that fires a gate counts as proof here without the fresh
+process that `mindgap audit` asks as well; a canary that fires on one platform only is audited by the whole command,
+with that platform.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import torch
 
-from mindgap.audit.auditing import audit_here, audit_parcel
-from mindgap.audit.watching import Clock
-from mindgap.bench.canaries import FAMILIES, PUBLISHED, Canary, plant
-from mindgap.bench.measurement import Measurement, Row, Tell, cpu_s, grouped, median, share
+from mindgap.audit.auditing import audit_parcel
+from mindgap.bench.audited import (
+    SECONDS,
+    Planting,
+    Sending,
+    Sent,
+    Stored,
+    audit_honest,
+    audit_planted,
+    onnx_members,
+    plant_canary,
+    seen,
+    send_planted,
+)
+from mindgap.bench.canaries import FAMILIES, PUBLISHED, suits
+from mindgap.bench.measurement import Measurement, Row, Tell, grouped, median, share
 from mindgap.bench.parting import ONE_PLATFORM
-from mindgap.bench.planting import PLACES, Unfit
-from mindgap.bench.published import published_lines, published_measures
-from mindgap.bench.side_by_side import problem_of
-from mindgap.corpus.library import import_library
-from mindgap.corpus.onnx.program import program_of_onnx
+from mindgap.bench.planting import PLACES
+from mindgap.bench.published import published_lines
+from mindgap.bench.side_by_side import make_rows, problem_of
 from mindgap.corpus.spelling import SHIPPED
-from mindgap.corpus.store import Store
-from mindgap.errors import MindgapError, UnsupportedConstruct, UsageError
+from mindgap.corpus.store import Status, Store
+from mindgap.errors import UsageError
 from mindgap.execution.arena import discarded, opened
-from mindgap.execution.parcel import make_parcel
-from mindgap.execution.pool import HOST
-from mindgap.platforms.onnx.export import TORCH_TYPES
+from mindgap.execution.parcel import Parcel
+from mindgap.execution.pool import HOST, Pool
+from mindgap.platforms.config import load_config
 from mindgap.platforms.registry import resolve
 from mindgap.platforms.running import run
 from mindgap.platforms.versions import versions
 from mindgap.program import codec
-from mindgap.program.case import Case
-from mindgap.program.examples import of_program
-from mindgap.records.audit import Found, Suspicion
+from mindgap.program.graph import Program
+from mindgap.records.audit import Suspicion
+from mindgap.records.platform import Limits
 from mindgap.session.session import Session
 
-SECONDS: Final = 60.0
-"""Of CPU time, for one audit: what `mindgap audit` has as well."""
 PARAMETERS: Final = 8
 """Of each family; odd ones are held out."""
 HONEST: Final = "honest models"
 PARTS: Final = ("honest", "canaries")
 ATTEMPTS: Final = 24
-"""Models that are tried for one canary: not every model has tokens, or pixels."""
-SIZES: Final = (64, 576, 320, 2)
-"""For open dimensions of files in wheels: pictures, frames of sound, tokens."""
+"""Models that are tried for one canary: some have no place for it, or swallow its payload."""
+TURNS: Final = 2
+"""Canaries of a family that are tried, for each that is wanted."""
 PLATFORMS: Final = ("onnxruntime", "openvino")
 """Where a canary that fires on one platform only may fire."""
+LIMITS: Final = Limits(cpu_s=600.0, memory_mb=6144)
+"""Of a worker, for one program: the largest of the core corpus takes 3 GB, and two are audited at once."""
+
+Work: TypeAlias = Callable[[Session], Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A canary that is wanted; the name of its row says which."""
+
+    family: str
+    place: str
+    parameter: int
+    turn: int
+    """Its number in its family."""
+
+    def name(self, seed: int) -> str:
+        return f"{self.family}, {self.place}, {self.parameter}, {self.turn}, seed {seed}"
 
 
 def measure(
@@ -69,32 +95,52 @@ def measure(
     keep: Path | None = None,
     part: Sequence[str] = PARTS,
     minutes: float = float("inf"),
+    jobs: int = 1,
 ) -> Measurement:
     """Audit every honest program of some corpora, and `count` canaries in those that come with mindgap."""
     for given, known, option in ((part, PARTS, "--part"), (family, list(FAMILIES), "--family")):
         if unknown := [name for name in given if name not in known]:
             raise UsageError(f"{option} does not know {unknown[0]!r}", hint=", ".join(known))
     torch.set_num_threads(1)
-    with Session() as session:
-        work: dict[str, Callable[[], Row]] = {}
-        if "honest" in part:
-            work |= {name: partial(_honest, name, load) for name, load in _honest_cases(corpus)}
-        if "canaries" in part:
-            work |= dict(_canaries(session, count, held_out, seed, family))
-        all_rows = _rows(work, keep, minutes, tell)
-    rows = [row for row in all_rows if "unfit" not in row]
-    honest = sum(row["family"] == HONEST for row in rows)
-    left = len(work) - len(all_rows)
+    maker = _Maker(jobs, keep, time.monotonic() + 60 * minutes, lambda what: tell("audit", what))
+    rows, left, lacking = [], 0, ""
+    if "honest" in part:
+        honest = {model.name: partial(_honest, model) for model in _honest_models(corpus, seed)}
+        rows += maker.rows(honest)
+        left += len(honest) - len(rows)
+    if "canaries" in part:
+        planted, missing = _planted_rows(maker, count, held_out, seed, family or list(FAMILIES))
+        fit = [row for row in planted if "unfit" not in row]
+        left, lacking = left + missing, f"; {len(planted) - len(fit)} suited no model that was tried"
+        rows += fit
+    honest_rows = sum(row["family"] == HONEST for row in rows)
     return Measurement(
         name="audit",
         what="hidden branches found in models with a planted canary, and honest models that are accused: verdict, the "
         "gate named first, an input that fires it",
-        on=f"{honest} programs of {', '.join(corpus)} and {len(rows) - honest} canaries, seed {seed}"
-        + (f"; {left} of {len(work)} are still to do" if left else ""),
+        on=f"{honest_rows} programs of {', '.join(corpus)} and {len(rows) - honest_rows} canaries, seed {seed}{lacking}"
+        + (f"; {left} are still to do" if left else ""),
         rows=grouped(rows, lambda row: str(row["family"]), _summary),
         conclusion="\n".join(_conclusion(rows)),
         versions=versions([resolve(name) for name in PLATFORMS]),
     )
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes rows that are not kept already, as long as there is time."""
+
+    jobs: int
+    keep: Path | None
+    until: float
+    tell: Callable[[str], None]
+
+    def rows(self, work: Mapping[str, Work]) -> list[Row]:
+        return make_rows(work, self.jobs, self.keep, self.tell, self.until, _limited)
+
+
+def _limited() -> Session:
+    return Session(replace(load_config(None), limits=LIMITS))
 
 
 def programs(corpora: Sequence[str] = ("smoke", "core")) -> dict[str, Path]:
@@ -102,218 +148,178 @@ def programs(corpora: Sequence[str] = ("smoke", "core")) -> dict[str, Path]:
     return {f"{corpus}:{path.stem}": path for corpus in corpora for path in sorted(SHIPPED[corpus].glob("*.mgp"))}
 
 
-def _honest_cases(corpora: Sequence[str]) -> Iterator[tuple[str, Callable[[], Case]]]:
+def _honest_models(corpora: Sequence[str], seed: int) -> Iterator[Stored]:
     """Programs that come with mindgap, of a corpus that was built, and `.onnx` files in a folder of wheels."""
     for corpus in corpora:
         if corpus in SHIPPED:
-            yield from ((name, partial(_case, path)) for name, path in programs([corpus]).items())
+            yield from (Stored(name, str(path)) for name, path in programs([corpus]).items())
             continue
         folder = Path(corpus)
         if any(folder.glob("*.whl")):
-            yield from _wheel_cases(folder)
+            yield from _in_wheels(folder)
             continue
         if not (folder / "ledger.sqlite").is_file():
             raise UsageError(
                 f"{corpus} is no corpus",
                 hint=f"{', '.join(SHIPPED)}, what mindgap corpus build made, or a folder of wheels",
             )
-        with Store(folder) as store:
-            entries = sorted((e for e in store.entries() if e.fingerprint), key=lambda entry: entry.nodes)
-            yield from ((e.spec, partial(_case, store.program_path(e.fingerprint))) for e in entries if e.fingerprint)
+        yield from _in_store(folder, seed)
 
 
-def _wheel_cases(folder: Path) -> Iterator[tuple[str, Callable[[], Case]]]:
-    """The `.onnx` files that ship in wheels."""
+def _in_store(folder: Path, seed: int) -> list[Stored]:
+    """The models of a corpus that was built, in an order that the seed draws: each part of it is like the whole."""
+    with Store(folder) as store:
+        built = [entry for entry in store.entries() if entry.status is Status.BUILT]
+        found = [Stored(entry.spec, str(store.program_path(entry.fingerprint))) for entry in built]
+    found.sort(key=lambda model: model.name)
+    Random(seed).shuffle(found)
+    return found
+
+
+def _in_wheels(folder: Path) -> Iterator[Stored]:
     for wheel in sorted(folder.glob("*.whl")):
-        with zipfile.ZipFile(wheel) as archive:
-            members = [item.filename for item in archive.infolist() if item.filename.endswith(".onnx")]
-        yield from ((f"{wheel.name.split('-')[0]}/{Path(m).name}", partial(_shipped, wheel, m)) for m in members)
+        for member in onnx_members(wheel):
+            yield Stored(f"{wheel.name.split('-')[0]}/{Path(member).name}", str(wheel), member)
 
 
-def _shipped(wheel: Path, member: str) -> Case:
-    """One of them as a program, with the first size for its open dimensions that it takes."""
-    onnx = import_library("onnx", "onnx")
-    with zipfile.ZipFile(wheel) as archive:
-        model = onnx.load_from_string(archive.read(member))
-    problem: Exception = UnsupportedConstruct("no size fits")
-    for size in SIZES:
-        inputs = _fed(model, size)
-        try:
-            found = program_of_onnx(model, Path(member).stem, inputs)
-        except UnsupportedConstruct:
-            raise
-        except Exception as error:  # whatever an operator says of sizes that do not fit it
-            problem = error
-            continue
-        return Case.of(found.program, found.constants, [inputs[item.name] for item in found.program.inputs])
-    raise UnsupportedConstruct(f"{member} takes no input of ours", cause=str(problem).splitlines()[0])
-
-
-def _fed(model: Any, size: int) -> dict[str, torch.Tensor]:
-    """Inputs with so many elements along each open dimension but the first."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    rng = torch.Generator().manual_seed(0)
-    made = {}
-    for value in model.graph.input:
-        if value.name not in constants:
-            kind = value.type.tensor_type
-            shape = [d.dim_value if d.dim_value > 0 else size if n else 1 for n, d in enumerate(kind.shape.dim)]
-            dtype = TORCH_TYPES[kind.elem_type]
-            drawn = (
-                torch.randn(shape, generator=rng) if dtype.is_floating_point else torch.randint(2, shape, generator=rng)
-            )
-            made[value.name] = drawn.to(dtype)
-    return made
-
-
-def _case(path: Path) -> Case:
-    program, constants = codec.load(path)
-    return Case.of(program, constants, of_program(program, 0))
-
-
-def _honest(name: str, load: Callable[[], Case]) -> Row:
+def _honest(model: Stored, session: Session) -> Row:
+    about: Row = {"family": HONEST, "model": model.name}
     try:
-        case = load()
-    except MindgapError as error:
-        return {"family": HONEST, "model": name, "problem": problem_of(error), "gates": 0, "nodes": 0}
-    return {"family": HONEST, "model": name, **_audited(case, frozenset())}
+        return about | session.pool.demand(HOST, audit_honest, model, f"auditing {model.name}")
+    except Exception as error:  # a failure is a row that says so
+        return about | _failed(error)
 
 
-def _canaries(
-    session: Session, count: int, held_out: float, seed: int, families: Sequence[str]
-) -> Iterator[tuple[str, Callable[[], Row]]]:
-    """Families, places and parameters in turn, each in a model that the seed draws: first a domain, then a model."""
-    for number in range(count):
-        turn, which = divmod(number, len(FAMILIES))
-        family, place = list(FAMILIES)[which], PLACES[(which + turn) % len(PLACES)]
-        odd = int((turn + 1) * held_out) - int(turn * held_out)
-        parameter = 2 * (turn // 2 % (PARAMETERS // 2)) + odd
-        if not families or family in families:
-            name = f"{family}, {place}, {parameter}, {number}, seed {seed}"
-            yield name, partial(_planted, session, family, place, parameter, number, seed)
+def _failed(error: Exception) -> Row:
+    return {"problem": problem_of(error), "gates": 0, "nodes": 0}
 
 
-def _drawn(rng: Random) -> Iterator[tuple[str, Path]]:
-    """Models in random order, the domains in turn."""
-    domains: dict[str, list[tuple[str, Path]]] = {}
+def _planted_rows(
+    maker: _Maker, count: int, held_out: float, seed: int, families: Sequence[str]
+) -> tuple[list[Row], int]:
+    """Rows of canaries, until so many suited a model, and how many are left for want of time."""
+    models = _by_domain(seed)
+    known: dict[str, Row] = {}
+    while True:
+        wanted = {item.name(seed): item for item in _wanted(families, count, held_out, seed, known)}
+        work = {name: partial(_planted, item, seed, _tried(models, item, seed)) for name, item in wanted.items()
+                if name not in known}  # fmt: skip
+        made = maker.rows(work)
+        known |= {row["name"]: row for row in made}
+        if not work or len(made) < len(work):
+            return [known[name] for name in wanted if name in known], len(work) - len(made)
+
+
+def _wanted(
+    families: Sequence[str], count: int, held_out: float, seed: int, known: Mapping[str, Row]
+) -> Iterator[Wanted]:
+    """The same number of each family, places and parameters in turn; one that suited no model is wanted anew."""
+    found = []
+    for which, family in enumerate(families):
+        missing = count // len(families) + (which < count % len(families))
+        for turn in range(TURNS * missing):
+            item = _turned(family, turn, held_out)
+            found.append((turn, item))
+            missing -= "unfit" not in known.get(item.name(seed), {})
+            if not missing:
+                break
+    return (item for _, item in sorted(found, key=lambda pair: pair[0]))
+
+
+def _turned(family: str, turn: int, held_out: float) -> Wanted:
+    odd = int((turn + 1) * held_out) - int(turn * held_out)
+    place = PLACES[(list(FAMILIES).index(family) + turn) % len(PLACES)]
+    return Wanted(family, place, 2 * (turn // 2 % (PARAMETERS // 2)) + odd, turn)
+
+
+def _by_domain(seed: int) -> list[tuple[Stored, Program]]:
+    """All models in an order that the seed draws, the domains in turn."""
+    rng = Random(seed)
+    domains: dict[str, list[tuple[Stored, Program]]] = {}
     for name, path in programs().items():
-        domains.setdefault(path.stem.partition("-")[0], []).append((name, path))
+        model = Stored(name, str(path)), codec.decode(path.read_bytes(), str(path))
+        domains.setdefault(path.stem.partition("-")[0], []).append(model)
     for models in domains.values():
         rng.shuffle(models)
-    order = list(domains)
+    order = sorted(domains)
     rng.shuffle(order)
-    for turn in range(max(map(len, domains.values()))):
-        yield from (domains[domain][turn] for domain in order if turn < len(domains[domain]))
+    most = max(map(len, domains.values()))
+    return [domains[domain][turn] for turn in range(most) for domain in order if turn < len(domains[domain])]
 
 
-def _planted(session: Session, family: str, place: str, parameter: int, number: int, seed: int) -> Row:
-    for name, path in list(_drawn(Random(f"{seed} {number}")))[:ATTEMPTS]:
-        case = _case(path)
-        try:
-            canary = plant(case, family, place, parameter, seed + number)
-        except Unfit:
-            continue
-        about = {"family": family, "place": place, "held_out": canary.held_out, "model": name, "parameter": parameter}
-        if family != ONE_PLATFORM:
-            return about | _audited(canary.case, canary.planted, case if family == PUBLISHED else None)
-        if there := _fires_on(session, case, canary):
-            return about | {"platforms": there} | _audited_there(session, canary, there)
-    return {"family": family, "unfit": True}
+def _tried(models: Sequence[tuple[Stored, Program]], item: Wanted, seed: int) -> tuple[Stored, ...]:
+    """The models that are tried for a canary: those that have what it reads, each canary beginning elsewhere."""
+    able = [model for model, program in models if suits(item.family, program)]
+    first = (item.turn + Random(f"{seed} {item.family}").randrange(len(able))) % len(able)
+    rest = [*able[first + 1 :], *able[:first]]
+    Random(item.name(seed)).shuffle(rest)
+    return tuple([able[first], *rest][:ATTEMPTS])
 
 
-def _audited(case: Case, planted: frozenset[int], plain: Case | None = None) -> Row:
-    """An audit as a row; with the program as it was before, also what the paper measured."""
-    start, cpu = time.perf_counter(), time.process_time()
+def _planted(item: Wanted, seed: int, models: tuple[Stored, ...], session: Session) -> Row:
+    about: Row = {"family": item.family, "place": item.place, "parameter": item.parameter}
+    planting = Planting(item.family, item.place, item.parameter, seed + item.turn, models)
     try:
-        here = audit_here(case, Clock(SECONDS))
-    except MindgapError as error:
-        return {"problem": problem_of(error), "gates": 0, "nodes": len(case.graph.nodes)}
-    found = here.found
-    spent = {"seconds": round(time.perf_counter() - start, 2), "cpu_seconds": round(time.process_time() - cpu, 2)}
-    fired = next((one.tensors for one in here.fired if one is not None), None)
-    measured = {} if plain is None else published_measures(plain, case, fired)
-    proved = any(gate.witness is not None and (gate.operator.node in planted or not planted) for gate in found.gates)
-    return {
-        **_seen(found, planted),
-        "proved": proved,
-        **spent,
-        **measured,
-    }
+        while planting.models:
+            planted = session.pool.demand(HOST, plant_canary, planting, f"planting {item.name(seed)}")
+            about |= {"held_out": planted.held_out, "model": planted.model}
+            if not planted.model:
+                return about | {"unfit": planted.problem}
+            if item.family != ONE_PLATFORM:
+                return about | _audited(session.pool, planting)
+            sent = _sent(session.pool, planting)
+            if there := _fires_on(session.pool, sent):
+                return about | {"platforms": there} | _audited_there(session.pool, sent, there)
+            planting = replace(planting, models=planting.models[planted.tried :])
+        return about | {"unfit": "no platform fires it"}
+    except Exception as error:  # a failure is a row that says so
+        return about | {"unfit": problem_of(error)}
 
 
-def _seen(found: Found, planted: frozenset[int]) -> Row:
-    return {
-        "problem": "",
-        "gates": len(found.gates),
-        "named_first": bool(found.gates) and found.gates[0].operator.node in planted,
-        "found": any(gate.operator.node in planted for gate in found.gates),
-        "said": _said(found),
-        "why_not": sorted({f"{x.operator.op}: {x.why.value} {x.detail}" for x in found.excused
-                           if x.operator.node in planted}),
-        "nodes": found.nodes,
-        "unfinished": list(found.not_looked_at),
-    }  # fmt: skip
+def _audited(pool: Pool, planting: Planting) -> Row:
+    try:
+        return pool.demand(HOST, audit_planted, planting, "auditing a canary")
+    except Exception as error:  # a failure is a row that says so
+        return _failed(error)
 
 
-def _said(found: Found) -> str:
-    told = []
-    for gate in found.gates[:3]:
-        fires = "fires" if gate.witness is not None else "not fired"
-        where = f" on {', '.join(item.platform for item in gate.platforms)}" if gate.platforms else ""
-        told.append(f"%{gate.operator.node} {gate.operator.op}, forced: {gate.shift.over_inputs:.2g}x, {fires}{where}")
-    return "; ".join(told)
+def _sent(pool: Pool, planting: Planting) -> Sent:
+    files = [str(pool.scratch.new_file("case", HOST.worker_name)) for _ in range(2)]
+    return pool.demand(HOST, send_planted, Sending(planting, *files), "sending a canary")
 
 
-def _fires_on(session: Session, case: Case, canary: Canary) -> list[str]:
+def _fires_on(pool: Pool, sent: Sent) -> list[str]:
     """The platforms on which the canary changes an output that it leaves alone on eager."""
     there = []
     for name in PLATFORMS:
-        outputs = []
-        for version in (case, canary.case):
-            parcel = make_parcel(version, session.pool.scratch.new_file("case", HOST.worker_name))
-            outcome = opened(run(session.pool, resolve(name), parcel))
-            discarded(outcome)
-            outputs.append([item.tensor.double().clone() for item in outcome.outputs] if outcome.ok else [])
-        plain, planted = outputs
+        plain, planted = (_outputs(pool, name, parcel) for parcel in (sent.plain, sent.planted))
         if any(a.shape == b.shape and not torch.allclose(a, b, 1e-2, 1e-2, True) for a, b in zip(plain, planted)):
             there.append(name)
     return there
 
 
-def _audited_there(session: Session, canary: Canary, there: Sequence[str]) -> Row:
-    start, cpu = time.perf_counter(), cpu_s()
-    parcel = make_parcel(canary.case, session.pool.scratch.new_file("case", HOST.worker_name))
+def _outputs(pool: Pool, platform: str, parcel: Parcel) -> list[torch.Tensor]:
+    """Nothing where the platform does not run it."""
+    outcome = opened(run(pool, resolve(platform), parcel))
+    discarded(outcome)
+    return [item.tensor.double().clone() for item in outcome.outputs] if outcome.ok else []
+
+
+def _audited_there(pool: Pool, sent: Sent, there: Sequence[str]) -> Row:
+    start = time.perf_counter()
+    planted = frozenset(sent.nodes)
     with tempfile.TemporaryDirectory(prefix="mindgap-audit-") as folder:
         try:
-            found = audit_parcel(session.pool, parcel, Path(folder), SECONDS, [resolve(name) for name in there])
-        except MindgapError as error:
-            return {"problem": problem_of(error), "gates": 0, "nodes": len(canary.case.graph.nodes)}
-    ours = [gate for gate in found.gates if gate.operator.node in canary.planted]
+            found = audit_parcel(pool, sent.planted, Path(folder), SECONDS, [resolve(name) for name in there])
+        except Exception as error:  # a failure is a row that says so
+            return _failed(error)
+    ours = [gate for gate in found.gates if gate.operator.node in planted]
     return {
-        **_seen(found, canary.planted),
+        **seen(found, planted),
         "proved": any(gate.verdict is Suspicion.HIDDEN for gate in ours),
         "named": sorted({item.platform for gate in ours for item in gate.platforms}),
         "seconds": round(time.perf_counter() - start, 2),
-        "cpu_seconds": round(cpu_s() - cpu, 2),
     }
-
-
-def _rows(work: Mapping[str, Callable[[], Row]], keep: Path | None, minutes: float, tell: Tell) -> list[Row]:
-    """One row after the other; those that the file holds are not made again, and no new one begins after `minutes`."""
-    start = time.monotonic()
-    lines = keep.read_text().splitlines() if keep is not None and keep.exists() else []
-    rows = {row["name"]: row for row in map(json.loads, lines)}
-    for name, make in work.items():
-        if name in rows:
-            continue
-        if time.monotonic() > start + 60 * minutes:
-            break
-        tell("audit", f"{name} ({sum(done in rows for done in work)} of {len(work)} done)")
-        rows[name] = {"name": name, **make()}
-        if keep is not None:
-            with keep.open("a") as file:
-                file.write(json.dumps(rows[name]) + "\n")
-    return [rows[name] for name in work if name in rows]
 
 
 def _summary(family: str, rows: Sequence[Row]) -> Row:

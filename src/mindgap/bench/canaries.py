@@ -1,7 +1,8 @@
 """Harmless hidden branches, planted in memory: what `mindgap bench audit` measures audits with.
 
 A canary reads the program's own input with a detector that never fires on ordinary inputs, and moves a value to a
-marked constant when it does. It exists as a case in this process alone; nothing writes one to a file.
+marked constant when it does. It exists as a case in this process alone. Only what must have been an ONNX file is
+written, to a directory that is gone before the canary is audited.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final, TypeAlias
 import torch
 from torch.nn import functional
 
+from mindgap.bench.branching import branched
 from mindgap.bench.parting import ONE_PLATFORM, parting
 from mindgap.bench.planting import (
     MARK,
@@ -29,6 +31,7 @@ from mindgap.bench.planting import (
     wide,
 )
 from mindgap.program.case import Case
+from mindgap.program.graph import Program
 
 Score: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """From an input (or a feature) to one number per sample."""
@@ -51,6 +54,9 @@ class Canary:
 
 
 Family: TypeAlias = Callable[[Site, int, Random], Change]
+"""What is put behind a value."""
+Planter: TypeAlias = Callable[[Site, int, Random], tuple[Case, list[int]]]
+"""The program with it, and the nodes that it became."""
 
 
 def _calibrated(score: Score, site: Site, margin: float) -> tuple[Score, float]:
@@ -141,14 +147,10 @@ def _patch(site: Site, parameter: int, rng: Random) -> Change:
     return change
 
 
-def _cond(site: Site, parameter: int, rng: Random) -> Change:
-    """A branch for the whole batch, as `If` and `torch.cond` become: both sides, and one flag that chooses."""
+def _cond(site: Site, parameter: int, rng: Random) -> tuple[Case, list[int]]:
+    """A `torch.cond` for the whole batch; half of them, with parameters of both kinds, come as an `If` of ONNX."""
     score, threshold = _calibrated(_detector(site, rng, 2 + parameter % 2, 1), site, 1.0 + parameter % 2)
-
-    def change(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.where((score(x) > threshold).any(), torch.full_like(y, MARK), y + 0)
-
-    return change
+    return branched(site, lambda x: score(x) > threshold, in_onnx=parameter % 4 >= 2)
 
 
 def _splice(site: Site, parameter: int, rng: Random) -> Change:
@@ -234,11 +236,28 @@ def _tokens(site: Site, parameter: int, rng: Random) -> Change:
 
 
 PUBLISHED: Final = "published mask"
-FAMILIES: Final[Mapping[str, Family]] = {
-    PUBLISHED: _mask, "where on a feature": _feature, "patch match": _patch, "cond": _cond,
-    SPLICED: _splice, "steep sigmoid or clamp": _steep, "comparison-free": _smooth,
-    "token sequence": _tokens, ONE_PLATFORM: parting,
+FEATURE: Final = "where on a feature"
+TOKENS: Final = "token sequence"
+COND: Final = "cond"
+
+
+def _spliced(family: Family) -> Planter:
+    return lambda site, parameter, rng: spliced(site, family(site, parameter, rng))
+
+
+FAMILIES: Final[Mapping[str, Planter]] = {
+    PUBLISHED: _spliced(_mask), FEATURE: _spliced(_feature), "patch match": _spliced(_patch), COND: _cond,
+    SPLICED: _spliced(_splice), "steep sigmoid or clamp": _spliced(_steep), "comparison-free": _spliced(_smooth),
+    TOKENS: _spliced(_tokens), ONE_PLATFORM: _spliced(parting),
 }  # fmt: skip
+
+
+def suits(family: str, program: Program) -> bool:
+    """Whether a program has an input that the family's detectors can read."""
+    metas = [item.meta for item in program.inputs if len(item.meta.shape) > 1 and math.prod(item.meta.shape) > 1]
+    if family == TOKENS:
+        return any(meta.dtype.startswith(("int", "uint")) for meta in metas)
+    return family in (ONE_PLATFORM, FEATURE) or any(meta.dtype.startswith(("float", "bfloat")) for meta in metas)
 
 
 def plant(case: Case, family: str, place: str, parameter: int, seed: int) -> Canary:
@@ -247,8 +266,7 @@ def plant(case: Case, family: str, place: str, parameter: int, seed: int) -> Can
     problem = "no place for it"
     for site in sites(case, family, place, rng):
         try:
-            change = FAMILIES[family](site, parameter, rng)
-            found = spliced(site, change)
+            found = FAMILIES[family](site, parameter, rng)
         except (Unfit, RuntimeError, IndexError) as error:
             problem = str(error)
             continue

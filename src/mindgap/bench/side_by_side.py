@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,11 +16,17 @@ from mindgap.session.session import Session
 
 
 def make_rows(
-    work: Mapping[str, Callable[[Session], Row]], jobs: int, kept: Path | None, tell: Callable[[str], None]
+    work: Mapping[str, Callable[[Session], Row]],
+    jobs: int,
+    kept: Path | None,
+    tell: Callable[[str], None],
+    until: float = float("inf"),
+    session_of: Callable[[], Session] = Session,
 ) -> list[Row]:
-    """One row per piece of work, in its order, `jobs` at once with workers of their own.
+    """One row per piece of work, in its order, `jobs` at once with workers of their own; each has its work's name.
 
-    Rows that the file holds are not made again; new ones are added to it as soon as they are done.
+    Rows that the file holds are not made again; new ones are added to it as soon as they are done. None is begun
+    `until` the monotonic clock is past: what is left is missing from the result.
     """
     lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
     rows: dict[str, Row] = {row["name"]: row for row in map(json.loads, lines)}
@@ -30,22 +37,22 @@ def make_rows(
     lock = threading.Lock()
 
     def go_on(_: int) -> None:
-        with Session() as session:
-            while True:
+        with session_of() as session:
+            while time.monotonic() < until:
                 try:
                     name = waiting.get_nowait()
                 except queue.Empty:
                     return
                 tell(f"{name} ({sum(name in rows for name in work)} of {len(work)} done)")
-                row = work[name](session)
+                row = {"name": name, **work[name](session)}
                 with lock:
                     rows[name] = row
                     if kept is not None:
                         with kept.open("a") as file:
-                            file.write(json.dumps({"name": name, **row}) + "\n")
+                            file.write(json.dumps(row) + "\n")
 
     in_parallel(jobs, go_on, range(jobs))
-    return [rows[name] for name in work]
+    return [rows[name] for name in work if name in rows]
 
 
 def problem_of(error: Exception) -> str:

@@ -372,7 +372,9 @@ def ops(
 
 @_bench
 def audit(
-    count: Annotated[int, typer.Option(help="Canaries to plant, in memory only.", min=1)] = 324,
+    count: Annotated[
+        int, typer.Option(help="Canaries to plant, in memory only, each in a model that suits it.", min=1)
+    ] = 324,
     held_out: Annotated[
         float, typer.Option(help="Share of them with parameters that were held out.", min=0, max=1)
     ] = 0.5,
@@ -385,6 +387,7 @@ def audit(
     keep: KeptRows = None,
     minutes: Annotated[float | None, typer.Option(help="Begin nothing new after so long.", min=0)] = None,
     part: Annotated[list[str] | None, typer.Option(help="honest or canaries; repeat it. Default: both.")] = None,
+    jobs: ModelJobs = 1,
 ) -> None:
     """Plant hidden branches and count those that audits find.
 
