@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +23,8 @@ WRONG: Final = "aten.tanh.default"
 WRONG_IN_A_CROWD: Final = "aten.exp.default"
 REFUSED: Final = "aten.erf.default"
 DEADLY: Final = "aten.cos.default"
+FRAIL: Final = "aten.sinh.default"
+"""It is deadly only where many programs are to be cheap."""
 HANGING: Final = "aten.floor.default"
 SPINNING: Final = "aten.trunc.default"
 """It hangs while it is compiled, and computes all the time."""
@@ -56,6 +59,7 @@ class Herd(Platform):
     runtime = "herd"
     summary = "wrong, unsupported or deadly by operator"
     works_in_copies = True
+    in_crowds: ClassVar = {"hurry": True}
     is_full: ClassVar[bool] = False
 
     def probe(self) -> Probe:
@@ -64,7 +68,7 @@ class Herd(Platform):
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.COMPILE):
             held = {node.op for node in case.graph.nodes}
-            if DEADLY in held:
+            if DEADLY in held or (FRAIL in held and self.spec.options.get("hurry")):
                 ctypes.string_at(0)
             if HANGING in held:
                 time.sleep(3600)
@@ -76,6 +80,37 @@ class Herd(Platform):
             if REFUSED in held:
                 raise NotImplementedError(f"no conversion rule for {REFUSED}")
             return _Run(case)
+
+
+def is_refused_by_half(op: str) -> bool:
+    """Of many operators, about every other."""
+    return hashlib.blake2b(op.encode(), digest_size=1).digest()[0] % 2 == 1
+
+
+class Half(Herd):
+    """It supports half of the operators, and says which it lacks."""
+
+    runtime = "half"
+    summary = "without half of the operators"
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        with clock(Stage.CONVERT):
+            for node in case.graph.nodes:
+                if is_refused_by_half(node.op):
+                    raise NotImplementedError(self.refusal(node.op))
+        return super().prepare(case, clock)
+
+    def refusal(self, op: str) -> str:
+        return f"no conversion rule for {op}"
+
+
+class Mute(Half):
+    """The same, without a word about which."""
+
+    runtime = "mute"
+
+    def refusal(self, op: str) -> str:
+        return "not supported"
 
 
 class Flock(Herd):

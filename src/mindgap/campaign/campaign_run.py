@@ -30,7 +30,7 @@ from mindgap.platforms.base import Platform
 from mindgap.platforms.config import Config
 from mindgap.platforms.registry import adapter_class
 from mindgap.records.explanation import Explanation
-from mindgap.records.outcome import Outcome
+from mindgap.records.outcome import Outcome, Status
 from mindgap.records.verdict import Conclusion
 from mindgap.variants.rounds import ROUNDS
 from mindgap.verdicts.steps import BRIEF, FULL
@@ -97,7 +97,7 @@ class CampaignRun:
         """Whether nothing is put off any more."""
         self._put_off: set[int] = set()
         """Fragments that show what is known already; they are run again when all else is done."""
-        self.flow = Flow(self._finish, self._puts_off, self._is_proven, FULL if plan.unmodified else BRIEF)
+        self.flow = Flow(self._finish, self._puts_off, self._proof, FULL if plan.unmodified else BRIEF)
         self.writer = Writer(ledger, self._ledger_lock, self._pause, self._fail, self.stop)
         self.explaining = Explaining(
             ledger, self._ledger_lock, workforce.pool, workforce.local_specs(), config, explain_s, self.stop.is_set
@@ -365,11 +365,11 @@ class CampaignRun:
                     self.kinds.add(kind)
                 if name in self.interests and dossier.verdicts[name].conclusion is Conclusion.DIVERGES:
                     self._look_there(dossier, name)
-        for name in dossier.crowd_only & dossier.signs.keys() & self.interests.keys():
-            self.interests[name].vanished(dossier.signs[name])
-        if dossier.confirmed:
-            for name in (dossier.signs.keys() & self.interests.keys()) - dossier.crowd_only:
-                self.interests[name].proved(dossier.signs[name])
+        for name in dossier.signs.keys() & self.interests.keys() if dossier.confirmed else ():
+            if dossier.shows_alone(name):
+                self.interests[name].proved(dossier.signs[name], dossier.outcomes[name])
+            else:
+                self.interests[name].vanished(dossier.signs[name])
         self.paused = ""
         self.progress.judged(dossier.variant.number, {*dossier.fresh, ELSEWHERE})
         self.writer.put(dossier)
@@ -400,10 +400,11 @@ class CampaignRun:
             self._active -= 1
         return True
 
-    def _is_proven(self, name: str, sign: Sign) -> bool:
-        """Whether a platform need not show a difference alone once more: a sweep asks for the grade of a cell, and a
-        campaign for programs."""
-        return self.plan.sweep is not None and self.interests[name].has_proved(sign)
+    def _proof(self, name: str, sign: Sign) -> Outcome | None:
+        """What makes it needless that a platform shows something alone once more: rounds of a structure die of one
+        cause; of differences, a sweep asks for the grade of a cell, and a campaign for programs."""
+        enough = self.plan.sweep is not None or isinstance(sign[1], Status)
+        return self.interests[name].proof(sign) if enough and name in self.interests else None
 
     def _drain(self) -> None:
         """Wait until everything that was started is in the ledger."""

@@ -82,8 +82,8 @@ class Interest:
         """By mutation: the platform's time, and operators that nobody had found at fault before."""
         self._confirmed: Counter[Sign] = Counter()
         """Of what crowds showed: how often it was asked for alone, what vanished there left out."""
-        self._proved: set[Sign] = set()
-        """What showed alone as well."""
+        self._proved: dict[Sign, Outcome] = {}
+        """What showed alone as well, and how."""
         self._refusals: dict[Refusal, Counter[str]] = {}
         """By refusal of eager: how often each structure was run to learn whether the platform refuses it too."""
         self._lock = threading.Lock()
@@ -159,14 +159,15 @@ class Interest:
             tried[structure] += 1
             return tried[structure] <= _CHECKS
 
-    def proved(self, sign: Sign) -> None:
+    def proved(self, sign: Sign, outcome: Outcome) -> None:
         """It showed alone as well."""
         with self._lock:
-            self._proved.add(sign)
+            self._proved.setdefault(sign, outcome)
 
-    def has_proved(self, sign: Sign) -> bool:
+    def proof(self, sign: Sign) -> Outcome | None:
+        """What it did alone with the first that showed this there as well."""
         with self._lock:
-            return sign in self._proved
+            return self._proved.get(sign)
 
     def vanished(self, sign: Sign) -> None:
         """Alone it was not there: the next that shows it is asked for again."""

@@ -14,9 +14,9 @@ from mindgap.records.outcome import Outcome, Status
 from mindgap.records.variant import Provenance
 from mindgap.records.verdict import Conclusion, Kind, Verdict
 
-Sign = tuple[str, Kind | None]
-"""An operator (or a structure, where none is named) and a kind of difference: what a fragment that diverges tells of
-the cause."""
+Sign = tuple[str, Kind | Status | None]
+"""What a fragment tells of a cause: an operator (or a structure, where none is named) and a kind of difference, or a
+structure and how it died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,12 @@ class Dossier:
             discarded(before)
         self.outcomes[outcome.platform] = outcome
         self.waiting.discard(outcome.platform)
+
+    def shows_alone(self, name: str) -> bool:
+        """Whether a platform that was asked again alone shows there what it showed in a crowd."""
+        shown = self.signs[name][1]
+        died_otherwise = isinstance(shown, Status) and self.outcomes[name].status is not shown
+        return name not in self.crowd_only and not died_otherwise
 
     def others(self) -> dict[str, Outcome]:
         """All but the baseline."""

@@ -39,7 +39,7 @@ class Flow:
         self,
         finish: Callable[[Dossier], None],
         put_off: Callable[[Dossier], bool] = lambda dossier: False,
-        is_proven: Callable[[str, Sign], bool] = lambda platform, sign: False,
+        proof: Callable[[str, Sign], Outcome | None] = lambda platform, sign: None,
         steps: tuple[Step, ...] = BRIEF,
     ) -> None:
         self.platforms: dict[str, WorkQueue[Errand]] = {}
@@ -58,8 +58,8 @@ class Flow:
         self._finish = finish
         self._put_off = put_off
         """Takes away a fragment that shows what is known or that eager refuses like others before; whether it did."""
-        self._is_proven = is_proven
-        """Whether what a platform showed in a crowd was shown alone by another fragment, and that is enough."""
+        self._proof = proof
+        """What a platform did alone with another fragment that showed the same in a crowd, where that is enough."""
 
     def start(self, dossier: Dossier, platforms: Sequence[str]) -> None:
         """Send a variant to platforms that have not run it; with none, only what is known is judged."""
@@ -145,7 +145,7 @@ class Flow:
         apart = {name for name in doubtful if name in self.alone} if dossier.variant.is_fragment else self.shortcuts
         if dossier.variant.is_fragment:
             dossier.signs = {name: _sign(dossier, name) for name in apart}
-            if dossier.signs and all(self._is_proven(name, sign) for name, sign in dossier.signs.items()):
+            if self._has_proof(dossier):
                 self._conclude(dossier)
                 return
             if self._put_off(dossier):
@@ -157,6 +157,18 @@ class Flow:
         for name in doubtful:
             queue = self.alone[name] if name in apart else self._queue_of(dossier, name)
             queue.put(Errand(dossier, 2))
+
+    def _has_proof(self, dossier: Dossier) -> bool:
+        """Whether others showed all this alone; who died in a crowd has died as they did."""
+        proofs = {name: self._proof(name, sign) for name, sign in dossier.signs.items()}
+        proven = {name: found for name, found in proofs.items() if found is not None}
+        if not proofs or len(proven) < len(proofs):
+            return False
+        dead = {name: found for name, found in proven.items() if dossier.outcomes[name].status.is_death}
+        dossier.outcomes |= {
+            name: replace(found, seconds=dossier.outcomes[name].seconds) for name, found in dead.items()
+        }
+        return True
 
     def _arrived(self, dossier: Dossier, outcome: Outcome) -> None:
         with dossier.lock:
@@ -181,9 +193,9 @@ class Flow:
         elif dossier.differing() and (not dossier.verdicts or _unstable(dossier)):
             assert self.judges is not None
             self.judges.put(dossier)
-        elif not dossier.confirmed and (accepting := self._accepting(dossier)):
-            dossier.operators |= dict.fromkeys(accepting, refusing_operator(dossier))
-            self._confirm(dossier, accepting)
+        elif not dossier.confirmed and (doubtful := [*self._accepting(dossier), *self._dead(dossier)]):
+            dossier.operators |= dict.fromkeys(self._accepting(dossier), refusing_operator(dossier))
+            self._confirm(dossier, doubtful)
         else:
             self._conclude(dossier)
 
@@ -193,13 +205,22 @@ class Flow:
             return []
         return [name for name, outcome in dossier.others().items() if outcome.ok and name in self.alone]
 
+    def _dead(self, dossier: Dossier) -> list[str]:
+        """Platforms that died of it in a crowd, where others may be to blame; not those that ended as eager did."""
+        if not dossier.variant.is_fragment:
+            return []
+        dead = [name for name, outcome in dossier.others().items() if outcome.status.is_death]
+        accused = [name for name in dead if dossier.outcomes[name].status is not dossier.baseline.status]
+        return [name for name in accused if name in self.alone and name in dossier.fresh]
+
     def _judged(self, dossier: Dossier, found: Judged) -> None:
         dossier.verdicts = found.verdicts
         dossier.unmask([n for n, verdict in found.verdicts.items() if verdict.conclusion is Conclusion.FAILED])
         if dossier.variant.is_fragment:
             dossier.operators = culprits(dossier.variant.parcel.program, found)
             dossier.verdicts = with_faults(found)
-        doubtful = [] if dossier.confirmed else [name for name in dossier.doubtful() if name in self.platforms]
+        accused = [name for name in dossier.doubtful() if name in self.platforms]
+        doubtful = [] if dossier.confirmed else [*accused, *self._dead(dossier)]
         if doubtful:
             self._confirm(dossier, doubtful)
         else:
@@ -231,7 +252,9 @@ def _is_gone(verdict: Verdict, sign: Sign | None) -> bool:
 
 def _sign(dossier: Dossier, name: str) -> Sign:
     """Where no operator is named, rounds of one structure have one cause."""
-    verdict = dossier.verdicts.get(name)
+    verdict, status = dossier.verdicts.get(name), dossier.outcomes[name].status
+    if status.is_death:
+        return dossier.variant.parcel.structure or dossier.variant.fingerprint, status
     operator = dossier.operators.get(name, "") or dossier.variant.parcel.structure
     return f"{operator} {dossier.cell}".rstrip(), Kind.VALIDATION if verdict is None else verdict.kind
 

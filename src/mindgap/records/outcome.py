@@ -36,6 +36,11 @@ class Status(str, Enum):
     TIMEOUT = "timeout"
     OOM = "oom"
 
+    @property
+    def is_death(self) -> bool:
+        """Whether the platform neither answered nor refused: what ran before or beside it may be to blame."""
+        return self in (Status.CRASH, Status.TIMEOUT, Status.OOM)
+
 
 class Ran(str, Enum):
     """What the platform executed: the user's own code, or the exported graph."""
