@@ -44,12 +44,16 @@ test-corpus: $(CORPUS_INSTALLED)
 	MINDGAP_REQUIRE_SOURCES=1 $(CORPUS)/bin/python -m pytest -q tests/corpus --junitxml=out/test-corpus.xml; status=$$?; \
 	  $(CORPUS)/bin/python scripts/corpus_results.py out/test-corpus.xml docs/results/test-corpus.md; exit $$status
 
+# The contract of all, then what some of them have besides; with a device that is built here, and interpreted kernels.
+PLATFORM_TESTS := $(addprefix tests/platforms/,test_environments.py aten/test_runtimes.py test_fallback.py \
+  test_zentorch.py test_interpreted.py pretend)
+
 # Runtimes with environments of their own: installs them all (gigabytes), then here a missing one is a failure, not a
 # skip. The result replaces docs/results/test-platforms.md.
 test-platforms: $(INSTALLED)
 	mkdir -p out
 	$(BIN)/mindgap platforms install --all-cpu
-	MINDGAP_REQUIRE_PLATFORMS=1 $(BIN)/python -m pytest -q tests/platforms/test_environments.py --junitxml=out/test-platforms.xml; status=$$?; \
+	MINDGAP_REQUIRE_PLATFORMS=1 $(BIN)/python -m pytest -q -m "slow or not slow" $(PLATFORM_TESTS) --junitxml=out/test-platforms.xml; status=$$?; \
 	  $(BIN)/python scripts/platform_results.py out/test-platforms.xml docs/results/test-platforms.md; exit $$status
 
 lint: $(INSTALLED)

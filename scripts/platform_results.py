@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from mindgap.platforms import environments
-from mindgap.platforms.registry import recipes, resolve
+from mindgap.platforms.registry import catalogue, recipes, resolve
 
 HEADER = """# The contract of runtimes with an environment of their own
 
@@ -38,12 +38,20 @@ def main(report: Path, page: Path) -> None:
     )  # fmt: skip
     by_platform: dict[str, Counter[str]] = {}
     for name, kind, _ in results:
-        if found := re.search(r"\[([^\]]+)\]$", name):
-            by_platform.setdefault(found[1], Counter())[kind] += 1
+        if platform_name := _platform(name):
+            by_platform.setdefault(platform_name, Counter())[kind] += 1
     for name, counts in sorted(by_platform.items()):
         text += f"| `{name}` | {_row(name, counts)} |\n"
     rest = sorted({f"- `{name}`: {kind}: {why}\n" for name, kind, why in results if kind != "passed"})
     page.write_text(text + ("\nNot passed:\n\n" + "".join(rest) if rest else ""))
+
+
+def _platform(test: str) -> str:
+    """The platform with an environment of its own that a test names among its parameters."""
+    found = re.search(r"\[([^\]]+)\]$", test)
+    known = {spec.name for spec in catalogue() if spec.environment}
+    parts = [found[1], *found[1].split("-")] if found else []
+    return next((part for part in parts if part in known), "")
 
 
 def _row(name: str, counts: Counter[str]) -> str:

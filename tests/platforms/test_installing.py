@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import zipfile
@@ -14,9 +16,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from mindgap.cli.platforms import install as install_command
 from mindgap.errors import NoSpace, PlatformUnavailable, UsageError
 from mindgap.execution.pool import Pool
 from mindgap.platforms import environments, installing
+from mindgap.platforms.aten.runtimes import Mlx
 from mindgap.platforms.environments import MARKER, damage, find, home_of
 from mindgap.platforms.installing import install, plan, remove
 from mindgap.platforms.onnx.tract import Tract
@@ -25,7 +29,7 @@ from mindgap.platforms.probing import probe, require
 from mindgap.platforms.recipe import DebianFile, Recipe
 from mindgap.platforms.registry import resolve
 from mindgap.platforms.sharing import link, shared
-from mindgap.platforms.unpacking import fetch
+from mindgap.platforms.unpacking import fetch, kept
 from mindgap.report.summary import DAMAGED, standing, why_not
 
 TOY = Recipe("toy:fast", "a toy", pins=("toyrt==1.0",), size_mb=1)
@@ -159,6 +163,75 @@ def test_no_room(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(home_of(TOY).iterdir())
 
 
+def test_a_disk_that_fills_up_while_packages_are_linked(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's own call says it, through the real error."""
+    wheel(wheels)
+
+    def full(self: Path, *args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+
+    monkeypatch.setattr(Path, "symlink_to", full)
+    with pytest.raises(NoSpace, match="no space left while installing toy:fast") as caught:
+        install(TOY, lambda what: None)
+    assert "free some space" in str(caught.value) and find(TOY) is None
+    assert not list(home_of(TOY).iterdir())
+
+
+def test_a_disk_that_fills_up_while_a_debian_package_is_downloaded(tmp_path: Path) -> None:
+    """/dev/full is a disk without room: writing to it is refused by the system."""
+    (tmp_path / "toy.deb").write_bytes(b"x" * 100_000)
+    place, target = f"{tmp_path.as_uri()}/", tmp_path / "in"
+    target.mkdir()
+    (target / f"toy.deb.{os.getpid()}").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as caught:
+        fetch(DebianFile("toy", "toy.deb", "0" * 64), target, [place])
+    assert caught.value.errno == errno.ENOSPC and not list(target.iterdir())
+    with pytest.raises(NoSpace, match="no space left while installing toy:fast"), installing._saying_when_full(TOY):
+        raise caught.value
+    with pytest.raises(PermissionError), installing._saying_when_full(TOY):
+        raise PermissionError
+
+
+def test_a_debian_package_that_is_there_is_not_fetched_again(tmp_path: Path) -> None:
+    content = b"not a package"
+    whole = DebianFile("toy", "toy.deb", hashlib.sha256(content).hexdigest())
+    (tmp_path / "toy.deb").write_bytes(content)
+    place = f"{tmp_path.as_uri()}/"
+    fetch(whole, tmp_path / "kept", [place])
+    (tmp_path / "toy.deb").unlink()
+    assert fetch(whole, tmp_path / "kept", [place]).read_bytes() == content
+    (tmp_path / "kept" / "toy.deb").write_bytes(b"half")
+    with pytest.raises(UsageError, match="cannot download"):
+        fetch(whole, tmp_path / "kept", [place])
+
+
+def test_debian_packages_are_kept_where_wheels_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_CACHE_DIR", str(tmp_path / "cache"))
+    assert kept(tmp_path / "root") == tmp_path / "cache" / "mindgap"
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    assert kept(tmp_path / "root") == tmp_path / "root"
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("others", [(), ("mlx",)])
+def test_what_is_installed_and_not_ready_is_a_failure(
+    wheels: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], others: tuple[str, ...]
+) -> None:
+    """Of several too: the environment of tract holds no tract, so its probe fails."""
+    wheel(wheels)
+    hollow = replace(TOY, name="tract")
+    monkeypatch.setattr(Tract, "recipes", {"": hollow})
+    monkeypatch.setattr(Mlx, "recipes", {"": replace(TOY, name="mlx", lacks="tests.platforms.test_installing:lacking")})
+    with pytest.raises(UsageError, match="is not installed"):
+        install_command(["tract", *others])
+    assert find(hollow) is not None, "it stays"
+    assert ("mlx: left out, it needs a quantum computer" in capsys.readouterr().out) is bool(others)
+
+
+def lacking() -> str:
+    return "a quantum computer"
+
+
 def test_offline_says_what_is_missing(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
@@ -225,7 +298,7 @@ def test_a_debian_package_is_checked_wherever_apt_finds_it(tmp_path: Path) -> No
     with pytest.raises(UsageError, match="cannot download the Debian package toy"):
         fetch(replace(whole, path="missing.deb"), tmp_path / "in", places)
     with pytest.raises(UsageError, match="apt-get names no archive"):
-        fetch(whole, tmp_path / "in", [])
+        fetch(whole, tmp_path / "elsewhere", [])
 
 
 @pytest.mark.parametrize(

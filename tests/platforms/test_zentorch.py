@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -12,6 +14,8 @@ from mindgap.platforms.running import run_here
 from mindgap.platforms.torch.zentorch import Zentorch
 from mindgap.program.build import build
 from mindgap.program.case import Case
+from mindgap.records.platform import Probe
+from mindgap.report.summary import INSTALLABLE, NEEDS_HARDWARE, standing, why_not
 from tests.platforms.running import require_installed
 
 
@@ -19,6 +23,24 @@ def test_a_processor_without_avx_512_is_refused_by_name(monkeypatch: pytest.Monk
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     found = load_adapter(resolve("zentorch")).probe()
     assert not found.available and "AVX-512" in found.reason and "AVX2" in found.reason
+
+
+@pytest.mark.parametrize("python", [None, "/somewhere/bin/python"])
+def test_it_needs_hardware_whether_it_is_installed_or_not(monkeypatch: pytest.MonkeyPatch, python: str | None) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    spec = replace(resolve("zentorch"), python=python)
+    found = Probe(False, reason="it optimises only with AVX-512")
+    assert spec.hardware == "a processor with AVX-512"
+    assert standing(spec, found) == NEEDS_HARDWARE
+    assert why_not(spec, found).startswith("a processor with AVX-512, which this machine has not")
+    with pytest.raises(pytest.skip.Exception, match="needs a processor with AVX-512"):
+        require_installed(spec)
+
+
+def test_with_avx_512_it_is_installable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    spec = replace(resolve("zentorch"), python=None)
+    assert not spec.hardware and standing(spec, Probe(False, reason="zentorch is not installed")) == INSTALLABLE
 
 
 def test_scripts_import_what_brings_the_compiler() -> None:

@@ -5,7 +5,7 @@ A platform is named `runtime[:device][@profile]`: `eager@scalar`, `inductor:cuda
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -106,7 +106,7 @@ def _chosen(names: Sequence[str] | None, all_cpu: bool, verb: str) -> list[Recip
 
 
 def _install(chosen: Sequence[Recipe], again: bool) -> None:
-    """One after the other; the first that fails ends a single install, and is told at the end of several."""
+    """One after the other; what failed, or is not ready afterwards, is told at the end."""
     from mindgap.platforms.environments import directory
     from mindgap.platforms.installing import install as make
     from mindgap.platforms.installing import plan
@@ -116,6 +116,9 @@ def _install(chosen: Sequence[Recipe], again: bool) -> None:
 
     failed: dict[str, UsageError] = {}
     for recipe in chosen:
+        if recipe.missing_hardware and len(chosen) > 1:
+            show_line(f"{recipe.name}: left out, it needs {recipe.missing_hardware}")
+            continue
         steps = plan(recipe)
         show_line(
             f"{recipe.name}: {steps.size} in {directory()}; {len(steps.wanted)} packages to fetch, "
@@ -137,9 +140,23 @@ def _install(chosen: Sequence[Recipe], again: bool) -> None:
         for name in names:
             probe = probes[name]
             show_line(f"  {name}: {f'ready, {probe.version}' if probe.available else probe.reason}")
+        reasons = {name: probes[name].reason for name in names if not probes[name].available}
+        if reasons:
+            failed[recipe.name] = _not_ready(recipe, reasons)
+    if failed and len(chosen) == 1:
+        raise failed[chosen[0].name]
     if failed:
         raise UsageError(
-            f"{len(failed)} of {len(chosen)} could not be installed",
+            f"{len(failed)} of {len(chosen)} could not be installed, or are not ready",
             cause="; ".join(f"{name}: {error.cause or error.what}" for name, error in failed.items()),
             hint="run the same command again: what is installed stays",
         )
+
+
+def _not_ready(recipe: Recipe, reasons: Mapping[str, str]) -> UsageError:
+    """An environment that is whole and serves nobody."""
+    return UsageError(
+        f"{recipe.name} is installed, and {', '.join(reasons)} cannot be used",
+        cause="; ".join(dict.fromkeys(reasons.values())),
+        hint=f"install it anew with: {recipe.renewal}" if not recipe.missing_hardware else None,
+    )

@@ -1,7 +1,8 @@
 """Making, renewing and removing the environments of runtimes, with pip, so that the user's own index settings count.
 
 An environment is made where it stays and counts as installed only when its marker is written, as the last step. What an
-interrupted install leaves has no marker, and the next install removes it; pip's cache keeps what was downloaded.
+interrupted install leaves has no marker, and the next install removes it; pip's cache keeps what was downloaded,
+Debian packages too.
 
 torch and whatever else this interpreter has in the pinned version is linked into it, distribution by distribution:
 nothing else of this interpreter can be imported there, so its numpy or protobuf never wins over a pin.
@@ -29,7 +30,7 @@ from mindgap.platforms.environments import MARKER, Environment, damage, director
 from mindgap.platforms.pip_output import doing, failure
 from mindgap.platforms.recipe import Recipe
 from mindgap.platforms.sharing import key, link, shared
-from mindgap.platforms.unpacking import fetch, unpack
+from mindgap.platforms.unpacking import FULL, fetch, kept, unpack
 
 Tell: TypeAlias = Callable[[str], None]
 """Hears what is being done."""
@@ -82,8 +83,9 @@ def _installed(name: str) -> metadata.Distribution | None:
 def install(recipe: Recipe, tell: Tell, again: bool = False) -> Environment:
     """The environment of a recipe, made now unless it is there, whole and by the same recipe; `again` makes it anew."""
     home = home_of(recipe)
-    _make_directory(home)
-    with _alone(home):
+    with _saying_when_full(recipe), contextlib.ExitStack() as only:
+        _make_directory(home)
+        only.enter_context(_alone(home))
         found = find(recipe)
         if found is not None and not again and found.digest == recipe.digest and not damage(found):
             return found
@@ -139,9 +141,11 @@ def _make(root: Path, steps: Plan, tell: Tell) -> str:
     packages = next((root / "lib").glob("python3.*/site-packages"))
     for item in steps.linked:
         link(item, packages)
+    packages_at = kept(root / "debian") if recipe.debian else root / "debian"
     for file in recipe.debian:
         tell(f"unpacking {file.name}")
-        unpack(fetch(file, root / "debian"), root / "system")
+        unpack(fetch(file, packages_at), root / "system")
+    shutil.rmtree(root / "debian", ignore_errors=True)
     if recipe.prepare is not None:
         tell("preparing")
         module, _, function = recipe.prepare.partition(":")
@@ -175,8 +179,25 @@ def _make_directory(home: Path) -> None:
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        if error.errno in FULL:
+            raise
         raise UsageError(
             f"cannot write to {directory()}", cause=error.strerror, hint="set MINDGAP_PLATFORMS to another directory"
+        ) from error
+
+
+@contextlib.contextmanager
+def _saying_when_full(recipe: Recipe) -> Iterator[None]:
+    """A disk that fills up while something is written or linked is told as that, wherever it happens."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise NoSpace(
+            f"no space left while installing {recipe.name}",
+            where=str(error.filename or directory()),
+            hint="free some space and run it again: what was downloaded stays",
         ) from error
 
 

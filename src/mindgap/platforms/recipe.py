@@ -20,6 +20,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class Recipe:
     debian: tuple[DebianFile, ...] = ()
     prepare: str | None = None
     """`module:function` of this package, called with the environment's root when all is unpacked."""
+    lacks: str | None = None
+    """`module:function` of this package that names the hardware it needs and this machine has not; empty for none."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables of its workers; `{root}` stands for the environment's directory."""
 
@@ -74,6 +77,14 @@ class Recipe:
         return f"mindgap platforms update {self.name}"
 
     @property
+    def missing_hardware(self) -> str:
+        """What this machine lacks for it, and no install brings: `a processor with AVX-512`."""
+        if self.lacks is None:
+            return ""
+        module, _, function = self.lacks.partition(":")
+        return str(getattr(import_module(module), function)())
+
+    @property
     def folder(self) -> str:
         """Its directory's name: a colon would end a path in PYTHONPATH."""
         return self.name.replace(":", "-").replace("@", "-")
@@ -81,5 +92,5 @@ class Recipe:
     @property
     def digest(self) -> str:
         """Of all that decides what is installed: a newer mindgap may bring newer pins."""
-        content = {key: value for key, value in asdict(self).items() if key not in ("really", "size_mb")}
+        content = {key: value for key, value in asdict(self).items() if key not in ("really", "size_mb", "lacks")}
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()

@@ -102,7 +102,7 @@ def _in_environment(spec: PlatformSpec, recipe: Recipe, has_own_summary: bool) -
         install=recipe.renewal if there else recipe.command,
         environment=recipe.name,
         size_mb=recipe.size_mb,
-        hardware="",
+        hardware=recipe.missing_hardware,
     )
 
 

@@ -1,18 +1,26 @@
-"""Debian packages without root: fetched, checked against their pinned digest, unpacked into an environment."""
+"""Debian packages without root: fetched, checked against their pinned digest, unpacked into an environment.
+
+They are kept in pip's cache, next to the wheels: an install that was interrupted does not fetch them again.
+"""
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
+import os
 import shutil
 import subprocess
-import urllib.error
+import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 from mindgap.errors import UsageError
 from mindgap.platforms.recipe import DebianFile
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a disk without room, or a user without quota, answers."""
 
 _CHUNK = 1 << 20
 TIMEOUT_S = 60.0
@@ -30,22 +38,32 @@ def archives() -> tuple[str, ...]:
 
 
 def fetch(file: DebianFile, folder: Path, places: Sequence[str] | None = None) -> Path:
-    """The package on this disk, from the first of apt's archives that has it; one with another digest is refused."""
+    """The package on this disk, from the first of apt's archives that has it; one with another digest is refused.
+
+    One that is there already is not fetched again. A full disk is an OSError like any other.
+    """
+    path = folder / file.path.rsplit("/", 1)[-1]
+    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256:
+        return path
     places = archives() if places is None else places
     if not places:
         cause = "apt-get names no archive: this is not Debian, or its package lists are missing"
         raise UsageError(f"cannot download the Debian package {file.name}", cause=cause, hint="apt-get update")
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / file.path.rsplit("/", 1)[-1]
+    part = path.with_name(f"{path.name}.{os.getpid()}")
     causes = []
     for place in places:
         try:
-            found = _download(place + file.path, path)
-        except (urllib.error.URLError, OSError) as error:
+            found = _download(place + file.path, part)
+            if found == file.sha256:
+                return part.replace(path)
+        except OSError as error:  # urllib's own are of this kind
+            if error.errno in FULL:
+                raise
             causes.append(str(getattr(error, "reason", error)))
             continue
-        if found == file.sha256:
-            return path
+        finally:
+            part.unlink(missing_ok=True)
         causes.append(f"SHA-256 {found}, not {file.sha256}: not the package that was pinned")
     raise UsageError(
         f"cannot download the Debian package {file.name}",
@@ -65,6 +83,14 @@ def _download(url: str, path: Path) -> str:
     return digest.hexdigest()
 
 
+def kept(otherwise: Path) -> Path:
+    """Where packages stay: in pip's cache; where pip keeps none, in a folder that goes away with the install."""
+    command = [sys.executable, "-m", "pip", "cache", "dir"]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    found = done.stdout.strip()
+    return Path(found) / "mindgap" if done.returncode == 0 and found else otherwise
+
+
 def unpack(package: Path, target: Path) -> None:
     """Its files below `target`; none of its scripts runs."""
     if shutil.which("dpkg-deb") is None:
@@ -73,6 +99,7 @@ def unpack(package: Path, target: Path) -> None:
     done = subprocess.run(
         ["dpkg-deb", "-x", str(package), str(target)], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
+    if "No space left on device" in done.stderr:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
     if done.returncode:
         raise UsageError(f"cannot unpack {package.name}", cause=done.stderr.strip()[-300:])
-    package.unlink()

@@ -61,7 +61,7 @@ def standing(spec: PlatformSpec, probe: Probe) -> str:
     """Whether a platform can be used, and if not what it lacks."""
     if probe.available:
         return EMULATED if spec.emulates else READY
-    if spec.environment:
+    if spec.environment and not spec.hardware:
         return DAMAGED if spec.python is not None or "damaged" in probe.reason else INSTALLABLE
     return NEEDS_HARDWARE if spec.hardware else MISSING
 
@@ -71,6 +71,8 @@ def why_not(spec: PlatformSpec, probe: Probe) -> str:
     kind = standing(spec, probe)
     if kind == INSTALLABLE:
         return f"{spec.size_mb:,} MB: {spec.install}"
+    if kind == NEEDS_HARDWARE and spec.environment:
+        return f"{spec.hardware}, which this machine has not; elsewhere get it with: {spec.install}"
     if kind == NEEDS_HARDWARE:
         return f"{spec.hardware}: {probe.reason}; get it with: {spec.install}"
     if kind == DAMAGED:

@@ -1,8 +1,8 @@
-"""The table against eager, operator by operator: with torch's own calls, and with every runtime that is here."""
+"""The table against eager, operator by operator: with torch's own calls (test_runtimes.py: with each runtime's)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,40 +10,21 @@ from typing import Any
 import pytest
 import torch
 
-from mindgap.execution.serve import load_adapter
-from mindgap.platforms.aten.mindspore_words import mindspore_words
-from mindgap.platforms.aten.mlx_words import mlx_words
 from mindgap.platforms.aten.runtimes import AtenRuntime, MindSpore, Mlx
 from mindgap.platforms.aten.table import COMPOSED, TABLE, Graph
 from mindgap.platforms.registry import adapter_class, resolve
 from mindgap.program.build import named_results
-from mindgap.records.outcome import Status
 from tests.platforms.aten.examples import EXAMPLES, IMAGE, X, Y
 from tests.platforms.aten.torch_words import torch_words
-from tests.platforms.running import as_module, run_on, task_of
-
-WORDS = {"torch": torch_words, "mlx": mlx_words, "mindspore": mindspore_words}
-
-REFUSED = {
-    ("mindspore", "bitwise_not"), ("mindspore", "fmod"),
-}  # fmt: skip
-"""Examples that a runtime has no call for; each is told as unsupported."""
+from tests.platforms.running import as_module
 
 
 def exported(function: Callable[..., Any], tensors: tuple[torch.Tensor, ...]) -> Any:
     return torch.export.export(as_module(function), tensors, strict=False).run_decompositions()
 
 
-def here(runtime: str) -> None:
-    if find_spec(runtime) is None:
-        pytest.skip(f"{runtime} is not installed")
-
-
-def compare(name: str, runtime: str) -> str:
-    """Nothing, or how an example differs from eager."""
-    function, tensors = EXAMPLES[name]
-    expected = [leaf for _, leaf in named_results(function(*tensors))]
-    results = Graph(exported(function, tensors), WORDS[runtime]()).run(tensors)
+def difference(results: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:
+    """Nothing, or how results differ from eager's."""
     for number, (mine, right) in enumerate(zip(results, expected, strict=True)):
         if mine.dtype is not right.dtype or mine.shape != right.shape:
             return f"[{number}] {mine.dtype} {tuple(mine.shape)}, not {right.dtype} {tuple(right.shape)}"
@@ -55,18 +36,9 @@ def compare(name: str, runtime: str) -> str:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_table_means_what_eager_means(name: str) -> None:
-    assert compare(name, "torch") == ""
-
-
-@pytest.mark.parametrize("runtime", ["mlx", "mindspore"])
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_a_runtime_gives_what_eager_gives(name: str, runtime: str) -> None:
-    here(runtime)
-    if (runtime, name) in REFUSED:
-        with pytest.raises(NotImplementedError):
-            compare(name, runtime)
-    else:
-        assert compare(name, runtime) == ""
+    function, tensors = EXAMPLES[name]
+    expected = [leaf for _, leaf in named_results(function(*tensors))]
+    assert difference(Graph(exported(function, tensors), torch_words()).run(tensors), expected) == ""
 
 
 def test_every_operator_of_the_table_has_an_example() -> None:
@@ -93,24 +65,6 @@ def test_an_operator_that_is_missing_is_named() -> None:
 def test_what_the_table_leaves_out_is_told(function: Any, why: str) -> None:
     with pytest.raises(NotImplementedError, match=why):
         Graph(exported(function, (IMAGE,)), torch_words()).run([IMAGE])
-
-
-@pytest.mark.parametrize("name", ["mlx", "mindspore"])
-def test_the_whole_path_on_a_runtime(name: str) -> None:
-    here(name)
-    adapter = load_adapter(resolve(name))
-    assert {"float32", "int64", "bool", "bfloat16"} <= set(adapter.probe().dtypes)
-
-    def changes(x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
-        x.add_(1)
-        return {"pooled": torch.max_pool2d(y, 2), "sum": x + 1}
-
-    done = run_on(adapter, task_of(changes, [X, IMAGE], names=["x", "y"]), runs=2)
-    assert done.status is Status.OK, done.message
-    assert list(done.outputs) == ["pooled", "sum", "input:x"]
-    assert done["sum"].equal(X + 2) and done["pooled"].equal(torch.max_pool2d(IMAGE, 2))
-    refused = run_on(adapter, task_of(torch.erfinv, [X / 8]))
-    assert refused.status is Status.UNSUPPORTED and "erfinv" in refused.message
 
 
 @pytest.mark.parametrize("cls", [Mlx, MindSpore])

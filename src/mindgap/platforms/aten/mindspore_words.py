@@ -82,10 +82,23 @@ def mindspore_words() -> Callable[..., Any]:
             x = ops.prod(x, dim, keep)
         return x
 
+    def elements(x: Any, indices: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        """The elements of x that indices of its first dimensions select, one by one, and the shape of them all."""
+        chosen = np.broadcast_shapes(*(tuple(index.shape) for index in indices))
+        rest = tuple(x.shape[len(indices) :])
+        size = (*chosen, *rest)
+        spread = [index.reshape(*index.shape, *(1 for _ in rest)) for index in indices]
+        for at, length in enumerate(rest):
+            spread.append(Tensor(np.arange(length)).reshape(length, *(1 for _ in rest[at + 1 :])))
+        return tuple(ops.broadcast_to(index, size).reshape(-1) for index in spread), size
+
     def index_put(x: Any, indices: tuple[Any, ...], values: Any, accumulate: bool) -> Any:
         if any(isinstance(index, slice) for index in indices):
             raise NotImplementedError("index_put with gaps is not supported by mindgap's words")
-        return x.index_put(indices, values, accumulate)
+        if any(index.dtype == ms.bool_ for index in indices):
+            return x.index_put(indices, values, accumulate)
+        flat, size = elements(x, indices)  # its kernel on the CPU takes an index per dimension, and values in one row
+        return x.index_put(flat, ops.broadcast_to(values, size).reshape(-1), accumulate)
 
     same = (
         "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor isinf isnan log log10 log1p log2 "

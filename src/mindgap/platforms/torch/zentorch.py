@@ -27,6 +27,7 @@ RECIPE: Final = Recipe(
     "AMD's zentorch on this CPU: ZenDNN's products and embeddings in torch.compile, inductor for the rest",
     pins=("zentorch==2.13.0.2", "Deprecated==1.3.1", "wrapt==2.5.2", "safetensors==0.8.0"),
     size_mb=131,
+    lacks="mindgap.platforms.torch.zentorch:missing_hardware",
 )
 
 
@@ -61,7 +62,7 @@ class Zentorch(CompiledPlatform):
 
     def probe_device(self) -> Probe:
         probe = super().probe_device()
-        missing = missing_compiler(self.placement) or _missing_instructions()
+        missing = _missing_instructions() or missing_compiler(self.placement)
         if missing:
             return Probe(False, probe.version, probe.device, reason=missing)
         import_module("zentorch")
@@ -75,6 +76,11 @@ class Zentorch(CompiledPlatform):
         prepared.note = "; ".join(filter(None, [taken, prepared.note]))
         prepared.fallback = Fallback(TAKEN.left / max(TAKEN.ours + TAKEN.left, 1), "inductor")
         return prepared
+
+
+def missing_hardware() -> str:
+    """What this machine lacks."""
+    return "a processor with AVX-512" if _missing_instructions() else ""
 
 
 def _missing_instructions() -> str:
