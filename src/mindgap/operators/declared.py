@@ -87,6 +87,11 @@ class Has(str, Enum):
         """Whether calls are expected to run."""
         return self in (Has.KERNEL, Has.COMPOSITE, Has.PARTS, Has.UNTRACED)
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether no call is expected to run."""
+        return self is Has.MISSING
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:
