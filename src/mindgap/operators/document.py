@@ -80,7 +80,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "needs": {
             platform: [
                 {"operator": n.op, "has": n.has.value, "replacement": list(n.replacement),
-                 "missing_parts": list(n.missing_parts)}
+                 "missing_parts": list(n.missing_parts), "made_of": list(n.made_of)}
                 for n in needs
             ]
             for platform, needs in (answer.needs or {}).items()

@@ -8,7 +8,7 @@ from typing import Final
 from mindgap.operators.beside import Beside
 from mindgap.operators.declared import REFERENCE, Has
 from mindgap.operators.document import Answer, Change
-from mindgap.operators.models import lacking, prospect
+from mindgap.operators.models import Need, lacking, prospect
 from mindgap.operators.observed import Grade, Observed, blocking
 from mindgap.report.markdown import cell, made_with, markdown_table
 
@@ -106,12 +106,23 @@ def _needs(answer: Answer, most: int) -> Iterator[Section]:
     rows = []
     for platform, needs in (answer.needs or {}).items():
         for need in [need for need in needs if not need.has.runs][:most]:
-            instead = ", ".join(_short(part) for part in need.replacement[:6])
+            instead = _instead(need)
             parts = ", ".join(_short(part) for part in need.missing_parts)
             why = f"{need.has.value}: {parts}" if parts else need.has.value
-            rows.append([platform, need.op, why, instead or "nothing that torch knows"])
+            rows.append([platform, need.op, why, instead])
     if rows:
-        yield "what is missing", ["platform", "operator", "declared", "torch can make it of"], rows
+        yield "what is missing", ["platform", "operator", "declared", "what could replace it"], rows
+
+
+def _instead(need: Need) -> str:
+    """What an operator that is missing can be made of there, or what it is made of that is not there."""
+    if need.replacement:
+        return ", ".join(map(_short, need.replacement[:6]))
+    if not need.made_of:
+        return "nothing that torch knows"
+    there = [part for part in need.made_of if part not in need.missing_parts]
+    told = ", ".join(map(_short, (*there[:6], *need.missing_parts[:3])))
+    return f"it is made of {told}; of these {', '.join(map(_short, need.missing_parts[:3]))} would be needed"
 
 
 def _predicted(answer: Answer) -> Iterator[Section]:
