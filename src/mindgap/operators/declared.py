@@ -296,7 +296,7 @@ def _of_plugin(bare: str) -> Registered:
             f"{package} is not installed", hint=f"pip download --no-deps {package}, then --package FILE.whl"
         )
     if bare in _ASKED:
-        raise UsageError(f"{_ASKED[bare][0]} is not installed", hint=f"mindgap platforms {bare}")
+        raise UsageError(f"{_ASKED[bare][0]} is not installed", hint=f"mindgap platforms says how to get {bare}")
     raise UsageError(f"{bare} declares nothing that can be read", cause="its package holds no list of operators")
 
 
