@@ -131,3 +131,15 @@ class Flock(Herd):
         prepared = super().prepare(case, clock)
         prepared.note = "foreseen" if {node.op for node in case.graph.nodes} <= self._foreseen else ""
         return prepared
+
+
+class Dying(Herd):
+    """The same, but nothing that it is given survives."""
+
+    runtime = "dying"
+    summary = "dies on every call"
+
+    def prepare(self, case: Case, clock: StageClock) -> Prepared:
+        with clock(Stage.COMPILE):
+            ctypes.string_at(0)
+        return super().prepare(case, clock)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from mindgap.errors import CorruptFile, MindgapError, UsageError
 from mindgap.operators.asking import dispatched
-from mindgap.operators.declared import REFERENCE, Has, counts, declarations, replacement, taken
+from mindgap.operators.declared import REFERENCE, Declaration, Has, counts, declarations, replacement, taken
+from mindgap.operators.models import needs
 from mindgap.operators.native import native_operators, parse_native
 from mindgap.operators.packages import read_package
 from mindgap.operators.parts import recorded
@@ -93,6 +94,23 @@ def test_a_replacement_is_made_of_what_the_platform_has() -> None:
     (cuda,), _ = declarations([REFERENCE])
     found = replacement("aten.hardswish.default", cuda)
     assert found and all(cuda.has(part).runs for part in found)
+
+
+def test_other_spellings_and_parts_of_parts_replace_a_missing_operator() -> None:
+    has = dict.fromkeys(("aten.tril.default", "aten.copy_.default", "aten.clone.default"), Has.KERNEL)
+    found = Declaration("p", "a list", has)
+    assert replacement("aten.tril_.default", found) == ("aten.copy_.default", "aten.tril.default")
+    assert replacement("aten.tril_copy.default", found) == ("aten.clone.default", "aten.tril.default")
+    assert replacement("aten.geqrf.default", found) == ()
+
+
+def test_what_a_missing_operator_is_made_of_is_told_with_what_lacks() -> None:
+    (cpu,) = declarations(["eager"])[0]
+    poor = Declaration("p", "a list", dict.fromkeys(cpu.operators, Has.MISSING) | {"aten.mul.Tensor": Has.KERNEL})
+    (need,) = needs(["aten.hardswish.default"], poor)
+    assert not need.replacement and "aten.mul.Tensor" in need.made_of
+    assert need.missing_parts and "aten.mul.Tensor" not in need.missing_parts
+    assert set(need.missing_parts) < set(need.made_of)
 
 
 def test_a_list_that_is_known_to_be_incomplete_proves_nothing_missing() -> None:

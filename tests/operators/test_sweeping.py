@@ -10,7 +10,7 @@ from mindgap.campaign.plan import Plan
 from mindgap.campaign.reader import open_ledger
 from mindgap.corpus.spelling import SMOKE
 from mindgap.errors import UsageError
-from mindgap.operators.observed import Grade, Observed, read_sweep
+from mindgap.operators.observed import Grade, Observed, read_sweep, shares
 from mindgap.operators.sweeping import sweep, universe
 from mindgap.operators.universe import models_of
 from mindgap.records.variant import KINDS, SPECIAL, Sweep
@@ -73,6 +73,16 @@ def test_a_cell_is_shown_alone_once_for_each_kind_of_difference(tmp_path: Path) 
             "WHERE v.conclusion = 'diverges'"
         ).fetchone()
     assert asked == 2 * shown  # not one for each wrong invocation
+
+
+def test_a_platform_that_dies_on_every_call_ends_no_sweep(tmp_path: Path) -> None:
+    asked = ("aten.neg.default", "aten.tanh.default", "aten.add.Tensor")
+    kinds = ("ordinary", SPECIAL, SPECIAL)
+    assert sweep(tmp_path, ["herd"], asked, ["float32"], kinds=kinds, config=config("Dying")).complete
+    found = read_sweep(tmp_path)
+    assert {found.cell("herd", op, "float32").grade for op in asked} == {Grade.CRASH}
+    (share,) = shares(found, {})
+    assert (share.exercised, share.running, share.fewer_percent) == (3, 0, 100.0)
 
 
 def test_a_sweep_goes_on_with_another_platform(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from mindgap.operators.beside import beside
 from mindgap.operators.declared import REFERENCE, counts, declarations, taken
 from mindgap.operators.document import Answer
 from mindgap.operators.models import Prospect, needs, prospect, reach
@@ -60,6 +61,7 @@ def with_observed(answer: Answer, directory: Path) -> Answer:
         answer,
         observed=found,
         shares=tuple(shares(found, answer.weights or {})),
+        beside=tuple(beside(answer.declared, found, answer.weights or {}, native_operators())),
         proofs=tuple(proofs(directory)),
         versions=versions,
         without_samples=_without_samples(found),

@@ -87,6 +87,11 @@ class Has(str, Enum):
         """Whether calls are expected to run."""
         return self in (Has.KERNEL, Has.COMPOSITE, Has.PARTS, Has.UNTRACED)
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether no call is expected to run."""
+        return self is Has.MISSING
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:
@@ -291,7 +296,7 @@ def _of_plugin(bare: str) -> Registered:
             f"{package} is not installed", hint=f"pip download --no-deps {package}, then --package FILE.whl"
         )
     if bare in _ASKED:
-        raise UsageError(f"{_ASKED[bare][0]} is not installed", hint=f"mindgap platforms {bare}")
+        raise UsageError(f"{_ASKED[bare][0]} is not installed", hint=f"mindgap platforms says how to get {bare}")
     raise UsageError(f"{bare} declares nothing that can be read", cause="its package holds no list of operators")
 
 
@@ -449,8 +454,43 @@ def _counts_as(has: Has, own_only: bool) -> bool:
 
 
 def replacement(op: str, declaration: Declaration) -> tuple[str, ...]:
-    """Operators that a platform has and that torch's own decomposition makes a missing one of; empty without one."""
-    for way in recorded().decompositions.get(op, ()):
-        if all(declaration.has(part).runs for part in way):
-            return tuple(sorted(way))
-    return ()
+    """Operators that a platform has and that a missing one can be made of: by torch's decompositions, by its recorded
+    parts, or because it is another spelling of theirs; empty without any."""
+    found = _made_there(op, declaration, _DEEPEST)
+    return tuple(sorted(found)) if found else ()
+
+
+def made_of(op: str, declaration: Declaration) -> tuple[str, ...]:
+    """What an operator is made of, in the way of which a platform lacks the fewest parts; empty where nobody knows."""
+    ways = [sorted(way) for way in _ways(op) if way]
+    return tuple(min(ways, key=lambda way: sum(not declaration.has(part).runs for part in way))) if ways else ()
+
+
+def _made_there(op: str, declaration: Declaration, depth: int) -> frozenset[str] | None:
+    for way in _ways(op):
+        leaves: set[str] = set()
+        for part in way:
+            inner = frozenset({part}) if declaration.has(part).runs else None
+            if inner is None and depth:
+                inner = _made_there(part, declaration, depth - 1)
+            if inner is None:
+                break
+            leaves |= inner
+        else:
+            if leaves:
+                return frozenset(leaves)
+    return None
+
+
+def _ways(op: str) -> list[frozenset[str]]:
+    """Ways of making an operator of others: recorded ones first, then other spellings."""
+    parts = recorded()
+    _, name, overload = op.split(".")
+    found = [*parts.decompositions.get(op, ()), *parts.implicit.get(op, ())]
+    if functional(op):
+        found.append(frozenset({functional(op), "aten.copy_.default"}))
+    if name.endswith("_copy"):
+        found.append(frozenset({f"aten.{name.removesuffix('_copy')}.{overload}", "aten.clone.default"}))
+    if overload in ("Scalar", "Scalar_Tensor"):
+        found.append(frozenset({f"aten.{name}.Tensor", "aten.scalar_tensor.default"}))
+    return found

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
+from mindgap.operators.beside import Beside
 from mindgap.operators.declared import Count, Declaration, Has, Taken
 from mindgap.operators.models import Need, Reach, prospect
 from mindgap.operators.observed import ORDER, Grade, Observed, Share
@@ -36,6 +37,8 @@ class Answer:
     """Platforms that nothing is declared of, and why."""
     observed: Observed | None = None
     shares: tuple[Share, ...] = ()
+    beside: tuple[Beside, ...] = ()
+    """Declared and observed over the same operators."""
     needs: Mapping[str, Sequence[Need]] | None = None
     """By platform: what one model needs."""
     model: str = ""
@@ -77,7 +80,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "needs": {
             platform: [
                 {"operator": n.op, "has": n.has.value, "replacement": list(n.replacement),
-                 "missing_parts": list(n.missing_parts)}
+                 "missing_parts": list(n.missing_parts), "made_of": list(n.made_of)}
                 for n in needs
             ]
             for platform, needs in (answer.needs or {}).items()
@@ -109,6 +112,10 @@ def _declared(answer: Answer, item: Declaration) -> dict[str, Any]:
     }
 
 
+def _rounded(percent: float | None) -> float | None:
+    return None if percent is None else round(percent, 1)
+
+
 def _percent(count: Count | None) -> float | None:
     return None if count is None else round(count.percent, 1)
 
@@ -123,12 +130,23 @@ def _observed(answer: Answer, found: Observed) -> dict[str, Any]:
         "without_samples": answer.without_samples,
         "shares": [
             {
-                "platform": s.platform, "dtype": s.dtype, "exercised": s.exercised, "running": s.running,
+                "platform": s.platform, "mode": found.modes.get(s.platform),
+                "dtype": s.dtype, "exercised": s.exercised, "running": s.running,
                 "supported": s.supported, "fewer_percent": round(s.fewer_percent, 1),
                 "supported_percent": round(s.supported_percent, 1), "weighted_percent": round(s.weighted_percent, 1),
                 "only_exceptional": s.only_exceptional, "grades": dict(s.grades),
             }
             for s in answer.shares
+        ],
+        "beside": [
+            asdict(b)
+            | {
+                "declared_fewer_percent": _rounded(b.declared_fewer_percent),
+                "running_fewer_percent": _rounded(b.running_fewer_percent),
+                "declared_weighted_percent": _rounded(b.declared_weighted_percent),
+                "running_weighted_percent": _rounded(b.running_weighted_percent),
+            }
+            for b in answer.beside
         ],
         "cells": [
             {
@@ -147,15 +165,26 @@ def table(answer: Answer) -> str:
     """Every cell as a line of CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["evidence", "platform", "operator", "dtype", "status", "invocations", "models", "message"])
+    writer.writerow(["evidence", "platform", "operator", "dtype", "status", "invocations", "models", "message", "mode"])
     weights = answer.weights or {}
     for item in answer.declared:
         for op, has in item.operators.items():
             if not answer.operators or op in answer.operators:
-                writer.writerow(["declared", item.platform, op, "", has.value, "", weights.get(op, 0), ""])
+                writer.writerow(["declared", item.platform, op, "", has.value, "", weights.get(op, 0), "", "default"])
+    modes = answer.observed.modes if answer.observed is not None else {}
     for (platform, op, dtype), cell in sorted(answer.observed.cells.items()) if answer.observed else ():
         count = sum(cell.invocations.values())
-        row = ["observed", platform, op, dtype, cell.grade.value, count, weights.get(op, 0), cell.message]
+        row = [
+            "observed",
+            platform,
+            op,
+            dtype,
+            cell.grade.value,
+            count,
+            weights.get(op, 0),
+            cell.message,
+            modes.get(platform, ""),
+        ]
         writer.writerow([_unarmed(item) for item in row])
     return text.getvalue()
 

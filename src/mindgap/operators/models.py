@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from mindgap.operators.declared import Declaration, Has, replacement
+from mindgap.operators.declared import Declaration, Has, made_of, replacement
 from mindgap.operators.universe import Models
 
 MOST_UNLOCKING: Final = 10
@@ -21,8 +21,10 @@ class Need:
     op: str
     has: Has
     replacement: tuple[str, ...] = ()
-    """What torch could make it of there."""
+    """What it could be made of there."""
     missing_parts: tuple[str, ...] = ()
+    made_of: tuple[str, ...] = ()
+    """What it is made of, whether the platform has that or not."""
 
 
 class Prospect(str, Enum):
@@ -69,9 +71,10 @@ def needs(operators: Collection[str], declaration: Declaration) -> list[Need]:
     found = []
     for op in sorted(operators):
         has = declaration.has(op)
-        found.append(
-            Need(op, has, replacement(op, declaration) if not has.runs else (), declaration.missing_parts.get(op, ()))
-        )
+        lacks = not has.runs
+        parts = made_of(op, declaration) if lacks else ()
+        absent = declaration.missing_parts.get(op, ()) or tuple(p for p in parts if not declaration.has(p).runs)
+        found.append(Need(op, has, replacement(op, declaration) if lacks else (), absent if lacks else (), parts))
     return sorted(found, key=lambda need: (need.has.runs, need.has is Has.SOME))
 
 

@@ -19,6 +19,9 @@ from mindgap.records.outcome import Stage, Status
 from mindgap.records.variant import ROLES, SPECIAL, Sweep
 from mindgap.records.verdict import Blame, Conclusion, Kind
 
+COMPILED: Final = "compiled"
+DEFAULT_MODE: Final = "default"
+
 
 class Grade(str, Enum):
     """What a platform did with an operator in a dtype, the worst first."""
@@ -100,6 +103,8 @@ class Observed:
     """Of each platform's own time."""
     kinds: Mapping[str, int] = field(default_factory=dict)
     """Invocations by kind."""
+    modes: Mapping[str, str] = field(default_factory=dict)
+    """By platform: `compiled` for torch.compile, otherwise `default`."""
 
     def cell(self, platform: str, op: str, dtype: str) -> Cell:
         return self.cells.get((platform, op, dtype), Cell(Grade.NOT_EXERCISED))
@@ -216,7 +221,18 @@ def _observed(
         programs=len(programs),
         seconds={name: float(spent or 0.0) for name, spent in seconds.items()},
         kinds=Counter(programs.values()),
+        modes={name: mode_of(name) for name in platforms if name != BASELINE},
     )
+
+
+def mode_of(platform: str) -> str:
+    """The study's two modes: whether torch.compile made what ran."""
+    from mindgap.platforms.registry import eager_of, resolve
+
+    try:
+        return COMPILED if eager_of(resolve(platform)) is not None else DEFAULT_MODE
+    except UsageError:  # a platform of somebody's mindgap.toml
+        return COMPILED if platform.startswith("inductor") else DEFAULT_MODE
 
 
 @dataclass(frozen=True, slots=True)

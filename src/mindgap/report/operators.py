@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from mindgap.operators.beside import Beside
 from mindgap.operators.declared import REFERENCE, Has
 from mindgap.operators.document import Answer, Change
-from mindgap.operators.models import lacking, prospect
+from mindgap.operators.models import Need, lacking, prospect
 from mindgap.operators.observed import Grade, Observed, blocking
 from mindgap.report.markdown import cell, made_with, markdown_table
 
@@ -105,12 +106,23 @@ def _needs(answer: Answer, most: int) -> Iterator[Section]:
     rows = []
     for platform, needs in (answer.needs or {}).items():
         for need in [need for need in needs if not need.has.runs][:most]:
-            instead = ", ".join(_short(part) for part in need.replacement[:6])
+            instead = _instead(need)
             parts = ", ".join(_short(part) for part in need.missing_parts)
             why = f"{need.has.value}: {parts}" if parts else need.has.value
-            rows.append([platform, need.op, why, instead or "nothing that torch knows"])
+            rows.append([platform, need.op, why, instead])
     if rows:
-        yield "what is missing", ["platform", "operator", "declared", "torch can make it of"], rows
+        yield "what is missing", ["platform", "operator", "declared", "what could replace it"], rows
+
+
+def _instead(need: Need) -> str:
+    """What an operator that is missing can be made of there, or what it is made of that is not there."""
+    if need.replacement:
+        return ", ".join(map(_short, need.replacement[:6]))
+    if not need.made_of:
+        return "nothing that torch knows"
+    there = [part for part in need.made_of if part not in need.missing_parts]
+    told = ", ".join(map(_short, (*there[:6], *need.missing_parts[:3])))
+    return f"it is made of {told}; of these {', '.join(map(_short, need.missing_parts[:3]))} would be needed"
 
 
 def _predicted(answer: Answer) -> Iterator[Section]:
@@ -136,7 +148,8 @@ def _observed(answer: Answer, most: int) -> Iterator[Section]:
     found = answer.observed
     assert found is not None
     rows = [
-        [share.platform, share.dtype, str(share.exercised), f"{share.running} ({share.fewer_percent:.1f}% fewer)",
+        [share.platform, found.modes.get(share.platform, ""), share.dtype, str(share.exercised),
+         f"{share.running} ({share.fewer_percent:.1f}% fewer)",
          f"{share.supported} ({share.supported_percent:.1f}%)",
          f"{share.supported + share.only_exceptional}",
          f"{share.weighted_percent:.1f}%" if share.needed else "",
@@ -146,6 +159,7 @@ def _observed(answer: Answer, most: int) -> Iterator[Section]:
     ]  # fmt: skip
     columns = [
         "platform",
+        "mode",
         "dtype",
         "operators",
         "run",
@@ -156,6 +170,8 @@ def _observed(answer: Answer, most: int) -> Iterator[Section]:
     ]
     title = f"observed here: {found.programs:,} invocations, started {found.started}; of the operators that eager runs"
     yield title, columns, rows
+    if any(row.declared is not None for row in answer.beside):
+        yield from _beside(answer, most)
     rows = [row for platform in found.platforms for row in _blocking_rows(answer, found, platform, most)]
     if rows:
         columns = ["platform", "operator", "needed by", "worst", "dtypes", "what was said"]
@@ -165,6 +181,42 @@ def _observed(answer: Answer, most: int) -> Iterator[Section]:
         columns = ["platform", "operator", "dtype, and of one argument", "grade", "with usual dtypes", "what was said"]
         title = "observed: dtypes of an index, a mask or a weight that eager takes and the platform does not"
         yield title, columns, rows
+
+
+def _beside(answer: Answer, most: int) -> Iterator[Section]:
+    """Declared and observed over the same operators, and where they contradict each other."""
+    rows = [
+        [
+            b.platform, b.mode, b.dtype, str(b.operators), _share(b.declared, b.declared_fewer_percent),
+            _share(b.running, b.running_fewer_percent), _weighted(b.declared_weighted_percent, b),
+            _weighted(b.running_weighted_percent, b), str(len(b.missing_but_ran)), str(len(b.declared_but_nothing_ran)),
+        ]
+        for b in answer.beside
+        if b.declared is not None
+    ]  # fmt: skip
+    yield "declared beside observed, over the operators that eager runs here", [
+        "platform", "mode", "dtype", "operators", "declared", "ran", "declared, by models", "ran, by models",
+        "declared missing but ran", "declared but nothing ran",
+    ], rows  # fmt: skip
+    rows = [
+        [b.platform, b.dtype, what, ", ".join(map(_short, ops[:most])) + (" ..." if len(ops) > most else "")]
+        for b in answer.beside
+        for what, ops in (
+            ("declared missing but ran", b.missing_but_ran),
+            ("declared but nothing ran", b.declared_but_nothing_ran),
+        )
+        if ops
+    ]
+    if rows:
+        yield "where declared and observed contradict each other", ["platform", "dtype", "what", "operators"], rows
+
+
+def _share(count: int | None, fewer: float | None) -> str:
+    return "-" if count is None or fewer is None else f"{count} ({fewer:.1f}% fewer)"
+
+
+def _weighted(percent: float | None, row: Beside) -> str:
+    return "-" if percent is None or not row.needed else f"{percent:.1f}%"
 
 
 def _blocking_rows(answer: Answer, found: Observed, platform: str, most: int) -> Iterator[list[str]]:
