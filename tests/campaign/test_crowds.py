@@ -466,9 +466,9 @@ def test_what_is_refused_is_put_off_and_runs_alone() -> None:
     known, new, bad = numbered("aten.a.x f32 | 1"), numbered("aten.b.x f32 | 1"), numbered("aten.c.x f32 | 1")
     interest.settled(known, OK)
     interest.settled(bad, NO)
-    assert interest.wants(known, pressed=False) and not interest.wants(bad, pressed=False)
+    assert not interest.refuses(known) and interest.refuses(bad)
     both = numbered("aten.a.x f32 | 1", "aten.c.x f32 | 2")
-    assert not interest.wants(both, pressed=False)
+    assert interest.refuses(both)
     assert list(interest.crowds([known, new, bad, known], [[0], [1], [2], [3]], 48)) == [[[0], [3], [1]], [[2]]]
 
 
@@ -503,10 +503,10 @@ def test_a_check_of_eager_is_tried_in_two_rounds_of_two_structures_before_others
 def test_with_two_unknown_parts_nobody_is_blamed() -> None:
     interest = Interest()
     interest.settled(numbered("aten.a.x f32 | 1", "aten.b.x f32 | 1"), NO)
-    assert interest.wants(numbered("aten.a.x f32 | 1"), pressed=False)
+    assert not interest.refuses(numbered("aten.a.x f32 | 1"))
     interest.settled(numbered("aten.a.x f32 | 1"), OK)
     interest.settled(numbered("aten.a.x f32 | 1", "aten.b.x f32 | 1"), NO)
-    assert not interest.wants(numbered("aten.b.x f32 | 9"), pressed=False)
+    assert interest.refuses(numbered("aten.b.x f32 | 9"))
 
 
 def test_an_operator_that_a_message_names_is_put_off_in_every_dtype() -> None:
@@ -514,37 +514,7 @@ def test_an_operator_that_a_message_names_is_put_off_in_every_dtype() -> None:
     interest.settled(
         numbered("aten.b.x f32 | 1"), Outcome("herd", Status.UNSUPPORTED, Stage.CONVERT, "no rule: aten.b.x")
     )
-    assert not interest.wants(numbered("aten.b.x int8 | 1"), pressed=False)
-
-
-def test_a_busy_platform_takes_what_is_new_and_digs_where_something_was_found() -> None:
-    interest = Interest()
-    here = numbered("aten.a.x f32 | 1")
-    for _ in range(2):
-        assert interest.wants(here, pressed=True)
-        interest.takes(here)
-    assert not interest.wants(here, pressed=True) and interest.wants(here, pressed=False)
-    interest.diverged(here)
-    assert interest.wants(here, pressed=True)
-
-
-def test_a_busy_platform_takes_more_of_the_mutation_that_finds_more_in_its_time() -> None:
-    interest = Interest()
-    slow = replace(OK, seconds={Stage.RUN.value: 600.0})
-    for number in range(4):
-        interest.settled(numbered(f"aten.bad{number}.x f32 | 1", mutation="overwrite"), slow)
-        interest.diverged(numbered(f"aten.bad{number}.x f32 | 1", mutation="overwrite"))
-        interest.settled(numbered(f"aten.good{number}.x f32 | 1", mutation="apply"), slow)
-
-    def taken(mutation: str) -> int:
-        here = numbered(f"aten.{mutation}.x f32 | 1", mutation=mutation)
-        count = 0
-        while interest.wants(here, pressed=True):
-            interest.takes(here)
-            count += 1
-        return count
-
-    assert taken("overwrite") > taken("never seen") > taken("apply") > 0
+    assert interest.refuses(numbered("aten.b.x int8 | 1"))
 
 
 def written(*nodes: Node) -> Program:

@@ -47,6 +47,22 @@ def test_what_is_new_goes_before_what_was_often_there() -> None:
     assert guidance._score(fragment("a.x")) < new_class < guidance._score(fragment("b.x"))
 
 
+def test_a_mutation_that_finds_more_in_the_platforms_time_goes_before_others() -> None:
+    guidance = Guidance()
+    slow = Outcome("herd", Status.OK, Stage.RUN, seconds={Stage.RUN.value: 600.0})
+
+    def by(mutation: str, op: str) -> NumberedVariant:
+        here = fragment(op)
+        return replace(here, provenance=replace(here.provenance, mutations=(mutation,)))
+
+    for number in range(4):
+        guidance.settled(by("overwrite", f"bad{number}.x"), slow)
+        guidance.diverged(by("overwrite", f"bad{number}.x"))
+        guidance.settled(by("apply", f"good{number}.x"), slow)
+    scores = [guidance._score(by(mutation, "new.x")) for mutation in ("overwrite", "never seen", "apply")]
+    assert scores == sorted(set(scores), reverse=True) and scores[-1] > 0
+
+
 def test_a_busy_platform_takes_the_better_half_and_an_idle_one_all() -> None:
     guidance = covered(Guidance(), "a.x")
     asked = [fragment("ab"[n % 2] + ".x", structure=str(n)) for n in range(40)]

@@ -6,7 +6,7 @@ A crowd shows what may be wrong; what it shows is run again alone, in a process 
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,10 +45,6 @@ CROWD_WORKER: Final = "crowds"
 SEARCH_WORKER: Final = "search"
 RISKY_WORKER: Final = "risky"
 ALONE_WORKER: Final = "alone"
-_ENOUGH: Final = 2
-"""So often a context is run on a platform before fragments with something new go first."""
-_PATIENCE_S: Final = 60.0
-"""Of a platform's time: so long a mutation counts as bringing what all bring before its own yield decides."""
 _OFTEN: Final = 1
 """Fragments that are run alone for an operator with a kind of difference before others like them wait for the end."""
 _CHECKS: Final = 2
@@ -66,20 +62,15 @@ _WEIGHT: Final = 2.0
 
 
 class Interest:
-    """What one platform has seen, accepts and refuses: decides which fragments it takes first, and with whom."""
+    """What one platform accepts, refuses and has shown: decides with whom fragments run, and what is run alone."""
 
     def __init__(self) -> None:
-        self._covered: Counter[str] = Counter()
         self._accepted: set[str] = set()
         self._refused: set[str] = set()
         """Operators in a dtype, and operators that it has no conversion for at all."""
         self._seen: Counter[str] = Counter()
         self._turned_down: Counter[str] = Counter()
         """Of those seen, by operator and by dtypes."""
-        self._hot: Counter[str] = Counter()
-        self._spent_s: defaultdict[str, float] = defaultdict(float)
-        self._brought: Counter[str] = Counter()
-        """By mutation: the platform's time, and operators that nobody had found at fault before."""
         self._confirmed: Counter[Sign] = Counter()
         """Of what crowds showed: how often it was asked for alone, what vanished there left out."""
         self._proved: dict[Sign, Outcome] = {}
@@ -88,38 +79,14 @@ class Interest:
         """By refusal of eager: how often each structure was run to learn whether the platform refuses it too."""
         self._lock = threading.Lock()
 
-    def wants(self, variant: NumberedVariant, pressed: bool) -> bool:
-        """Whether a fragment goes first here: a platform that is `pressed` takes only what is new to it."""
+    def refuses(self, variant: NumberedVariant) -> bool:
+        """Whether it is known to refuse a fragment, which then goes last and alone."""
         with self._lock:
-            if self._is_refused(variant):
-                return False
-            if not pressed:
-                return True
-            worth = self._worth(variant)
-            return any(
-                self._covered[context] < worth * (_ENOUGH + self._hot[_operator(context)])
-                for context in variant.contexts
-            )
-
-    def _worth(self, variant: NumberedVariant) -> float:
-        """What its mutations bring per second here next to all others, from half to twice as much."""
-        usual = (sum(self._brought.values()) + 1) / (sum(self._spent_s.values()) + _PATIENCE_S)
-        rates = [
-            (self._brought[name] + usual * _PATIENCE_S) / (self._spent_s[name] + _PATIENCE_S)
-            for name in variant.provenance.mutations
-        ]
-        return min(2.0, max(0.5, max(rates, default=usual) / usual))
-
-    def takes(self, variant: NumberedVariant) -> None:
-        """A fragment was sent to it."""
-        with self._lock:
-            self._covered.update(variant.contexts)
+            return self._is_refused(variant)
 
     def settled(self, variant: NumberedVariant, outcome: Outcome) -> None:
         """It ran a fragment, or refused it alone; with one unknown part only, that part is to blame."""
         with self._lock:
-            for mutation in set(variant.provenance.mutations):
-                self._spent_s[mutation] += outcome.total_seconds
             signatures = _signatures(variant)
             unknown = [name for name in signatures if name not in self._accepted]
             breaks = not outcome.ok and outcome.status is not Status.REJECTED  # those are told apart beforehand
@@ -133,15 +100,6 @@ class Interest:
                 named = operators_in(outcome.message)
                 self._refused.update({_operator(name) for name in unknown if _name(name) in named})
                 self._refused.update(unknown if len(unknown) == 1 else ())
-
-    def diverged(self, variant: NumberedVariant) -> None:
-        """A finding is a place to dig, but a known one is not dug for for ever."""
-        with self._lock:
-            operators = {_operator(context) for context in variant.contexts}
-            if not any(self._hot[operator] for operator in operators):
-                self._brought.update(set(variant.provenance.mutations))
-            for operator in operators:
-                self._hot[operator] = min(self._hot[operator] + 1, 4)
 
     def confirms(self, sign: Sign) -> bool:
         """Whether what a crowd showed is worth asking for alone now: a cause that is known can wait for the end."""

@@ -7,7 +7,7 @@ import json
 import math
 import sqlite3
 import statistics
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -17,7 +17,7 @@ from mindgap.campaign.ledger import FRAGMENT
 from mindgap.platforms.messages import operators_in
 from mindgap.program.operators import base_name
 from mindgap.records.finding import Evidence, Finding
-from mindgap.records.outcome import Status
+from mindgap.records.outcome import Outcome, Status
 from mindgap.records.verdict import Conclusion, Kind
 from mindgap.variants.special import ORDINARY
 
@@ -27,6 +27,8 @@ MOST_HEAT: Final = 2.0
 """A hot operator goes before a new one, whose novelty is 1, and several findings do not make it go before all else."""
 NEAR: Final = 0.25
 """What a finding warms of other operators on the same dtypes and class of values."""
+PATIENCE_S: Final = 60.0
+"""Of a platform's time: so long a mutation counts as bringing what all bring before its own yield decides."""
 RECENT: Final = 256
 """Structures whose scores a new one is compared with: a busy platform takes the better half."""
 
@@ -40,6 +42,9 @@ class Guidance(Interest):
         """Hashes of contexts and of their facets: there are many, and they are only counted."""
         self._heat: dict[str, tuple[float, int]] = {}
         """By operator without its overload, and by dtypes with a class of values: how hot it was, and when."""
+        self._spent_s: defaultdict[str, float] = defaultdict(float)
+        self._brought: Counter[str] = Counter()
+        """By mutation: the platform's time, and operators that nobody had found at fault before."""
         self._settled: set[tuple[str, str]] = set()
         """Operators with a kind of difference whose root cause is known."""
         self._at_fault: set[str] = set()
@@ -73,6 +78,15 @@ class Guidance(Interest):
         warm = max(map(self._warmth, variant.contexts), default=0.0)
         return self._worth(variant) * (new + warm)
 
+    def _worth(self, variant: NumberedVariant) -> float:
+        """What its mutations bring per second here next to all others, from half to twice as much."""
+        usual = (sum(self._brought.values()) + 1) / (sum(self._spent_s.values()) + PATIENCE_S)
+        rates = [
+            (self._brought[name] + usual * PATIENCE_S) / (self._spent_s[name] + PATIENCE_S)
+            for name in variant.provenance.mutations
+        ]
+        return min(2.0, max(0.5, max(rates, default=usual) / usual))
+
     def _novelty(self, context: str) -> float:
         """1 for what is new in every respect, 0 for what was often there in all of them."""
         return statistics.fmean(1 / (1 + self._counts[hash(facet)]) for facet in facets(context))
@@ -97,6 +111,13 @@ class Guidance(Interest):
             new = {hash(facet) for context in variant.contexts for facet in facets(context)} - self._sent[1]
             self._counts.update(new)
             self._sent[1].update(new)
+
+    def settled(self, variant: NumberedVariant, outcome: Outcome) -> None:
+        """It ran a fragment, or refused it alone."""
+        super().settled(variant, outcome)
+        with self._lock:
+            for mutation in set(variant.provenance.mutations):
+                self._spent_s[mutation] += outcome.total_seconds
 
     def diverged(self, variant: NumberedVariant, operator: str = "", kind: Kind | None = None) -> None:
         """A finding is a place to dig: around its operator, or a little around all of them where none is named."""
