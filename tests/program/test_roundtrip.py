@@ -138,6 +138,15 @@ def test_a_branch_on_data_becomes_a_choice_between_both_sides(shape: tuple[int, 
         assert all(same_bits(a, b) for a, b in zip(found, Branch()(given)))
 
 
+def test_operators_of_a_branch_tell_the_module_around_them() -> None:
+    class Branch(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,))  # type: ignore[no-any-return]
+
+    program, _ = export(nn.Sequential(nn.ReLU(), Branch()), Inputs.of((torch.rand(2, 2),), {}))
+    assert [node.where for node in program.nodes] == ["0", "1", "1", "1", "1", "1"]
+
+
 def test_a_size_that_depends_on_data_is_named() -> None:
     class Selected(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

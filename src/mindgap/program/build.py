@@ -83,6 +83,8 @@ class _Builder:
     """Constants that are buffers or attributes of a module, with their names there."""
     replaced: dict[str, Argument] = field(default_factory=dict)
     """Buffers that the model assigns to, with what they hold in the end."""
+    around: str = ""
+    """Where the higher-order node comes from whose body is being added."""
     next_id: int = 0
 
     def new_id(self) -> int:
@@ -160,11 +162,11 @@ class _Builder:
         if name is None:
             raise UnsupportedConstruct(
                 f"unsupported construct: {_target_name(fx_node.target)}",
-                where=_where(fx_node) or None,
+                where=self.where(fx_node) or None,
                 hint="check the model with --on eager,inductor: torch platforms run the source itself",
             )
         kwargs = {key: _argument(item, values) for key, item in fx_node.kwargs.items()}
-        node = Node(self.new_id(), name, args, kwargs, _node_meta(fx_node.meta.get("val")), _where(fx_node),
+        node = Node(self.new_id(), name, args, kwargs, _node_meta(fx_node.meta.get("val")), self.where(fx_node),
                     source_line(fx_node.meta.get("stack_trace")))  # fmt: skip
         self.nodes.append(node)
         return Ref(node.id)
@@ -180,12 +182,21 @@ class _Builder:
             body, *operands = fx_node.args[4:]
         else:
             return None
-        return self.add_graph(values[body], operands, values)  # type: ignore[index]
+        return self.add_graph(fx_node, values[body], operands, values)  # type: ignore[index]
 
-    def add_graph(self, graph: GraphModule, operands: Sequence[Any], values: dict[FxNode, Argument]) -> list[Argument]:
-        """Append the body of a higher-order node; returns what it returns."""
+    def add_graph(
+        self, fx_node: FxNode, graph: GraphModule, operands: Sequence[Any], values: dict[FxNode, Argument]
+    ) -> list[Argument]:
+        """Append a body of a higher-order node; returns what it returns."""
         placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
-        return self.add_body(graph, dict(zip(placeholders, (_argument(item, values) for item in operands))))
+        around, self.around = self.around, self.where(fx_node)
+        returned = self.add_body(graph, dict(zip(placeholders, (_argument(item, values) for item in operands))))
+        self.around = around
+        return returned
+
+    def where(self, fx_node: FxNode) -> str:
+        """The innermost submodule that a node came from; in a body that does not tell, that of the node around it."""
+        return _where(fx_node) or self.around
 
     def choose(self, fx_node: FxNode, values: dict[FxNode, Argument]) -> list[Argument]:
         """Both bodies of a `cond`, which have no effect but their results, and for each result a `where`."""
@@ -193,8 +204,8 @@ class _Builder:
         operands: Any = fx_node.args[3] if len(fx_node.args) > 3 else ()
         predicate = _argument(flag, values)
         if isinstance(predicate, bool):
-            return self.add_graph(values[bodies[0 if predicate else 1]], operands, values)  # type: ignore[index]
-        results = [self.add_graph(values[body], operands, values) for body in bodies]  # type: ignore[index]
+            return self.add_graph(fx_node, values[bodies[0 if predicate else 1]], operands, values)  # type: ignore[index]
+        results = [self.add_graph(fx_node, values[body], operands, values) for body in bodies]  # type: ignore[index]
         if isinstance(flag, FxNode) and flag.meta["val"].dim():
             predicate = self.add_node(fx_node, "aten.view.default", (predicate, []), flag.meta["val"].reshape(()))
         shown = fx_node.meta["val"]
@@ -207,7 +218,7 @@ class _Builder:
 
     def add_node(self, fx_node: FxNode, op: str, args: tuple[Argument, ...], value: Any) -> Ref:
         """A call that stands for a part of a higher-order node."""
-        node = Node(self.new_id(), op, args, {}, _node_meta(value), _where(fx_node),
+        node = Node(self.new_id(), op, args, {}, _node_meta(value), self.where(fx_node),
                     source_line(fx_node.meta.get("stack_trace")))  # fmt: skip
         self.nodes.append(node)
         return Ref(node.id)
