@@ -185,7 +185,7 @@ def test_every_command_of_the_readme_runs(command: str, tmp_path: Path) -> None:
     if command.startswith("mindgap report "):
         write_campaign(tmp_path / "out" / "hunt", 40)
     done = subprocess.run(
-        [sys.executable, "-m", "mindgap.cli", *shlex.split(command)[1:]],
+        [sys.executable, "-m", "mindgap", *shlex.split(command)[1:]],
         cwd=tmp_path,
         capture_output=True,
         text=True,

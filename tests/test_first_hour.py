@@ -73,7 +73,7 @@ def test_the_first_hour_goes_as_the_page_says(folder: Path) -> None:
         if kind == "write":
             (folder / what).write_text(content)
             continue
-        command = [sys.executable, "-c", what] if kind == "python" else [sys.executable, "-m", "mindgap.cli"]
+        command = [sys.executable, "-c", what] if kind == "python" else [sys.executable, "-m", "mindgap"]
         command += shlex.split(what)[1:] if kind == "run" else []
         if what.startswith("mindgap explain"):
             command += ["--budget", "1200"]  # the page's own is enough for a machine that does nothing else

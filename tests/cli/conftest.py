@@ -19,7 +19,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def mindgap(tmp_path: Path) -> Run:
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "mindgap.cli", *arguments],
+            [sys.executable, "-m", "mindgap", *arguments],
             cwd=tmp_path,
             env={**os.environ, **environment},
             capture_output=True,
@@ -34,7 +34,7 @@ def mindgap(tmp_path: Path) -> Run:
 def start(folder: Path, *arguments: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
     """The real command, running."""
     return subprocess.Popen(
-        [*before, sys.executable, "-m", "mindgap.cli", *arguments],
+        [*before, sys.executable, "-m", "mindgap", *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -113,7 +113,7 @@ def test_the_workflows_of_the_page_run(mindgap: Run, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MY_MODEL)
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name, does in (("mindgap", f'exec {sys.executable} -m mindgap.cli "$@"'), ("pip", "exit 0")):
+    for name, does in (("mindgap", f'exec {sys.executable} -m mindgap "$@"'), ("pip", "exit 0")):
         (tools / name).write_text(f"#!/bin/sh\n{does}\n")
         (tools / name).chmod(0o755)
     environment = {

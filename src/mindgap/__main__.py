@@ -1,0 +1,5 @@
+"""`python -m mindgap` is the same as `mindgap`."""
+
+from mindgap.cli import main
+
+main()
