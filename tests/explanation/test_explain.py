@@ -120,7 +120,7 @@ def campaign(tmp_path: Path) -> Path:
         data.execute("INSERT INTO bases VALUES (1, 'f', 'base')")
         row = (7, "f", "variant", 1, "valid", "", 2, "{}", "[]", zlib.compress(encode(witness.graph)), "variant")
         data.execute("INSERT INTO programs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        data.execute("INSERT INTO outcomes VALUES (7, 1, 'ok', 'run', '', '', NULL, NULL, '', 0.1)")
+        data.execute("INSERT INTO outcomes VALUES (7, 1, 'ok', 'run', '', '', NULL, NULL, '', 0.1, NULL)")
         data.execute(
             "INSERT INTO verdicts VALUES (7, 1, 'diverges', 'value', 'candidate', 9, 0, '', NULL, NULL, 's', 0)"
         )
