@@ -203,7 +203,7 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
         cosh tanh asinh acosh atanh arcsinh arccosh arctanh sigmoid erf erfc erfinv logit silu xlogy hypot atan2 arctan2
         special_expit special_log1p special_expm1 special_erf special_erfc special_xlogy
         special_exp2"""),
-    (Traits(ABSOLUTE), "softplus log_sigmoid log_sigmoid_forward elu celu selu"),
+    (Traits(ABSOLUTE), "softplus log_sigmoid log_sigmoid_forward elu celu selu special_ndtr"),
     (Traits(ABSOLUTE, follows_argument=True), "gelu mish"),
     # A product or a function that rounds, and then a sum that may cancel it
     (Traits(cancels=True), """addcmul addcdiv lerp _foreach_addcmul _foreach_addcdiv _foreach_lerp logaddexp logaddexp2
