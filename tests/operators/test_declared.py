@@ -271,8 +271,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_wheel_with_a_hostile_list_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(CorruptFile):
+    with pytest.raises(CorruptFile) as error:
         read_package(make_wheel(tmp_path / "bad-1.0-none-any.whl", HOSTILE[name]))
+    assert "bad-1.0-none-any.whl" in str(error.value.where)
 
 
 def test_a_long_list_is_refused_before_it_is_built() -> None:

@@ -107,3 +107,11 @@ def test_nobody_is_judged_by_what_eager_does_not_achieve():
     function = FUNCTIONS["cdist"]
     found = verdict(function, x, function(x) * 3)
     assert found.conclusion is Conclusion.UNJUDGED
+
+
+def test_a_probability_loses_digits_in_its_tail_on_eager_too():
+    x = torch.linspace(-4.5, -2.0, 64)
+    other = 0.5 + 0.5 * torch.erf(x * 0.5**0.5)
+    found = verdict(torch.special.ndtr, x, other)
+    assert found.conclusion in (Conclusion.AGREES, Conclusion.ROUNDING)
+    assert verdict(torch.special.ndtr, x, other + 1e-5).conclusion is Conclusion.DIVERGES

@@ -269,9 +269,36 @@ def test_a_transform_by_its_definition_is_rounding(transform, shape):
         weights = signal.reshape(-1)
         return sum((column * weight for column, weight in zip(columns, weights)), torch.zeros_like(columns[0]))
 
-    wrong = function(x).clone()
-    wrong.view(-1)[1] += 1e-3
-    survey = surveyed(function, x)
-    found = judge(ok("eager", function(x)), [ok("c", by_definition(x)), ok("wrong", wrong)], survey)
-    assert found["c"].verdict.conclusion is not Conclusion.DIVERGES  # signs of zeros are a hazard
+    for scale in (1.0, 1e22):  # the square of the larger one is infinite
+        given = scale * x
+        wrong = function(given).clone()
+        wrong.view(-1)[1] += scale * 1e-3
+        survey = surveyed(function, given)
+        found = judge(ok("eager", function(given)), [ok("c", by_definition(given)), ok("wrong", wrong)], survey)
+        assert found["c"].verdict.conclusion is not Conclusion.DIVERGES  # signs of zeros are a hazard
+        assert found["wrong"].verdict.conclusion is Conclusion.DIVERGES
+
+
+@pytest.mark.parametrize(("name", "shape", "arguments"), [
+    ("group_norm", (1, 1, 1, 1), (1, torch.tensor([0.7]), torch.ones(1))),
+    ("group_norm", (3, 2, 1), (2, None, torch.ones(2))),
+    ("layer_norm", (5, 1), ([1], torch.tensor([-3.0]), torch.ones(1))),
+    ("native_layer_norm", (5, 1), ([1], None, torch.ones(1), 1e-5)),
+    ("instance_norm", (2, 3, 1), (None, torch.ones(3), None, None, True, 0.1, 1e-5, False)),
+])  # fmt: skip
+def test_an_element_that_is_normalised_by_itself_is_the_bias_but_for_rounding(name, shape, arguments):
+    """x * scale - x * scale is 0, or what one of the two products was rounded by, where they are fused."""
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(1)) + 0.4
+    function = getattr(torch.ops.aten, name).default
+
+    def first(tensor: torch.Tensor) -> torch.Tensor:
+        found = function(tensor, *arguments)
+        return found[0] if isinstance(found, tuple) else found
+
+    eager, fused = first(x), 1 + x * (1e-5**-0.5 * 2**-24)
+    survey = surveyed(first, x)
+    others = [ok("bias", torch.ones_like(eager)), ok("fused", fused), ok("wrong", eager + 0.1)]
+    found = judge(ok("eager", eager), others, survey)
+    for candidate in ("bias", "fused"):
+        assert found[candidate].verdict.conclusion is not Conclusion.DIVERGES, found[candidate].verdict.sentence
     assert found["wrong"].verdict.conclusion is Conclusion.DIVERGES

@@ -48,6 +48,14 @@ class Registered:
 
 def read_package(path: Path) -> Registered:
     """What a wheel, or the folder of an unpacked package, registers; raises CorruptFile when it lists nothing."""
+    try:
+        return _read(path)
+    except CorruptFile as error:  # several packages may be given
+        error.where = f"{path}: {error.where}" if error.where not in (None, path.name) else str(path)
+        raise
+
+
+def _read(path: Path) -> Registered:
     if path.is_dir():
         found = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*"))}
         files = {name: file for name, file in found.items() if _is_list(name)}

@@ -62,6 +62,7 @@ class Traits:
     cancels: bool = False  # a product or another function that rounds, and then one sum that may cancel it
     averages: bool = False  # and divides the sum by their number
     transforms: bool = False  # a Fourier transform: adds up everything along `dim`, times factors of size 1
+    centres: bool = False  # it takes the mean of some elements from each of them
     scans: bool = False  # a running sum, or one by index: computed one term after the other almost everywhere
     recurs: bool = False  # a polynomial of its first argument, made one degree after the other up to its second
     distance: bool = False  # it may be computed as |x|^2 + |y|^2 - 2xy
@@ -202,7 +203,7 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
         cosh tanh asinh acosh atanh arcsinh arccosh arctanh sigmoid erf erfc erfinv logit silu xlogy hypot atan2 arctan2
         special_expit special_log1p special_expm1 special_erf special_erfc special_xlogy
         special_exp2"""),
-    (Traits(ABSOLUTE), "softplus log_sigmoid log_sigmoid_forward elu celu selu"),
+    (Traits(ABSOLUTE), "softplus log_sigmoid log_sigmoid_forward elu celu selu special_ndtr"),
     (Traits(ABSOLUTE, follows_argument=True), "gelu mish"),
     # A product or a function that rounds, and then a sum that may cancel it
     (Traits(cancels=True), """addcmul addcdiv lerp _foreach_addcmul _foreach_addcdiv _foreach_lerp logaddexp logaddexp2
@@ -224,11 +225,12 @@ TABLE: Final[tuple[tuple[Traits, str], ...]] = (
     (Traits(operands=_BOTH, terms=Terms.KERNEL, sums=True), """convolution _convolution mkldnn_convolution conv1d conv2d
         conv3d conv_transpose1d conv_transpose2d conv_transpose3d"""),
     # Sums over the first argument
-    (Traits(operands=_FIRST, terms=Terms.NORMALISED), "layer_norm native_layer_norm rms_norm _fused_rms_norm"),
-    (Traits(operands=_FIRST, terms=Terms.DIMS, rank=4), "group_norm native_group_norm"),
-    (Traits(operands=_FIRST, terms=Terms.DIMS, rank=4, writes=_STATISTICS), "instance_norm"),
-    (Traits(operands=_FIRST, terms=Terms.CHANNEL, rank=4, writes=_STATISTICS), """batch_norm native_batch_norm
-        cudnn_batch_norm miopen_batch_norm"""),
+    (Traits(operands=_FIRST, terms=Terms.NORMALISED), "rms_norm _fused_rms_norm"),
+    (Traits(operands=_FIRST, terms=Terms.NORMALISED, centres=True), "layer_norm native_layer_norm"),
+    (Traits(operands=_FIRST, terms=Terms.DIMS, centres=True, rank=4), "group_norm native_group_norm"),
+    (Traits(operands=_FIRST, terms=Terms.DIMS, centres=True, rank=4, writes=_STATISTICS), "instance_norm"),
+    (Traits(operands=_FIRST, terms=Terms.CHANNEL, centres=True, rank=4, writes=_STATISTICS), """batch_norm
+        native_batch_norm cudnn_batch_norm miopen_batch_norm"""),
     (Traits(operands=_FIRST, terms=Terms.CHANNEL), """_native_batch_norm_legit _native_batch_norm_legit_functional
         _native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_no_update"""),
     (Traits(operands=_FIRST, terms=Terms.DIM, shares=True), "softmax _softmax log_softmax _log_softmax"),

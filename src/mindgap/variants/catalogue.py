@@ -55,6 +55,8 @@ _UNSUITABLE: Final = {
 _FIXED: Final = ("device", "layout", "pin_memory", "generator", "memory_format", "out", "non_blocking", "copy", "names")
 """Arguments that are never given or changed."""
 
+_ELEMENT_TYPE: Final = "ScalarType"
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -62,7 +64,8 @@ class Parameter:
 
     name: str
     type: str
-    """`Tensor`, `int`, `number`, `float`, `bool`, `str`, `List[int]`, ...; `Optional[...]` around what may be None."""
+    """`Tensor`, `int`, `number`, `float`, `bool`, `str`, `List[int]`, `ScalarType`, ...; `Optional[...]` around what
+    may be None."""
     default: Any
     required: bool
     keyword: bool
@@ -98,11 +101,16 @@ def signature(op: str) -> Signature | None:
     if not isinstance(function, torch._ops.OpOverload):
         return None
     parameters = tuple(
-        Parameter(a.name, str(a.type), a.default_value, not a.has_default_value(), a.kwarg_only)
+        Parameter(a.name, _type_of(a), a.default_value, not a.has_default_value(), a.kwarg_only)
         for a in function._schema.arguments
     )
     required = [p for p in parameters if p.required and p.plain == "Tensor" and not p.optional]
     return Signature(op, parameters, len(required), bool(ops.mutated_arguments(op)))
+
+
+def _type_of(argument: Any) -> str:
+    """TorchScript calls an element type a number."""
+    return _ELEMENT_TYPE if str(argument.real_type) == _ELEMENT_TYPE else str(argument.type)
 
 
 def is_fixed(name: str) -> bool:

@@ -136,6 +136,7 @@ class _Call:
             "float": self._float,
             "bool": lambda _: self.rng.random() < 0.5,
             "str": self._string,
+            "ScalarType": lambda _: self.main.dtype,
             "List[int]": self._ints,
             "List[float]": lambda _: [self.rng.choice((2.0, 1.5, 3.0))] * self._spatial(),
         }.get(parameter.plain, self._unknown)
@@ -294,7 +295,15 @@ class _Call:
     def _float(self, parameter: Parameter) -> Argument:
         if parameter.name == "dropout_p":
             return 0.0
+        if parameter.name.startswith("scales") and (size := self.chosen.get("output_size")):
+            return self._scale(parameter.name, size)
         return self.rng.choice(SMALL if "eps" in parameter.name else SCALARS)
+
+    def _scale(self, name: str, size: Sequence[int]) -> Argument:
+        """How much larger a dimension becomes: no caller of torch's functions can give a factor beside another size."""
+        place = {"scales_d": -3, "scales_h": -2}.get(name, -1)
+        extent = self.main.shape[place]
+        return size[place] / extent if extent else None
 
     def _string(self, parameter: Parameter) -> Argument:
         options = STRINGS.get(parameter.name)

@@ -15,7 +15,7 @@ from mindgap.program.operators import Rounding, Terms, traits
 from mindgap.verdicts.elements import THRESHOLD
 from mindgap.verdicts.factors import EPS, LARGEST_POOL, NoisePool
 from mindgap.verdicts.runner import Call, tensors_in
-from mindgap.verdicts.terms import accumulates, cancels, length, transformed
+from mindgap.verdicts.terms import accumulates, alone, cancels, length, transformed
 
 LENGTH_PER_ULP: Final = 64
 """A sum of n terms gets max(1, sqrt(n / 64)) times the noise: sequential float32 sums err by sqrt(n / 3) units,
@@ -77,7 +77,7 @@ class _Plan:
         positions = tuple(_noisy_positions(call))
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
-        simple = simple and not (call.inplace or known.distance or known.recurs or known.transforms)
+        simple = simple and not (call.inplace or known.distance or known.recurs or known.transforms or alone(call))
         return cls(
             kind, call.inplace, growth(call), positions, adds=known.adds, converts=_converts(call), simple=simple
         )
@@ -195,6 +195,8 @@ class Noise:
             self._disturb_recurrence(call, result)
         if traits(call.op).transforms and not call.inplace and result.numel():
             self._disturb_transform(call, result)
+        if alone(call):
+            self._disturb_alone(call, result[0] if isinstance(result, tuple) else result)
         self._disturb(call, result, plan)
         return result
 
@@ -295,9 +297,23 @@ class Noise:
         elements are exactly 0 in one algorithm and a rounding error in another."""
         parts = torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
         dims = [dim % result.dim() for dim in transformed(call)] + [result.dim()] * result.is_complex()
-        size = parts.square().mean(dims, keepdim=True).sqrt().expand(parts.shape).contiguous()
+        peak = (
+            parts.abs().amax(dims, keepdim=True).clamp_min(torch.finfo(parts.dtype).tiny)
+        )  # whose square may overflow
+        size = ((parts / peak).square().mean(dims, keepdim=True).sqrt() * peak).expand(parts.shape).contiguous()
         noise = (self.pool.perturbed(size, growth(call)) - size).nan_to_num(0.0, 0.0, 0.0)
         self._add(call, result, torch.view_as_complex(noise) if result.is_complex() else noise)
+
+    def _disturb_alone(self, call: Call, result: torch.Tensor) -> None:
+        """An element that is normalised by itself: x * scale - x * scale is 0, or a rounding error of the product."""
+        given = {item.name: call.argument(at, item.name, item.default_value)
+                 for at, item in enumerate(ops.arguments_of(call.op))}  # fmt: skip
+        weight, eps = given["weight"], given.get("eps", given.get("epsilon"))
+        if eps <= 0 or given.get("training", given.get("use_input_stats")) is False:
+            return
+        size = call.args[0].abs() * (eps**-0.5 * (1.0 if weight is None else float(weight.abs().max())))
+        size = size.to(result.dtype).reshape(result.shape)
+        self._add(call, result, (self.pool.perturbed(size) - size).nan_to_num(0.0, 0.0, 0.0))
 
     def _add(self, call: Call, result: torch.Tensor, noise: torch.Tensor) -> None:
         """Noise where the result is not known to be exact."""

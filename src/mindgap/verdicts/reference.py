@@ -12,7 +12,7 @@ from mindgap.program.precision import widen
 from mindgap.program.state import repeats
 from mindgap.verdicts.noise import Noise
 from mindgap.verdicts.runner import Call, default_dtype, tensors_in, widened
-from mindgap.verdicts.terms import accumulates, adds_up, cancels, exactly_added, on_copies
+from mindgap.verdicts.terms import accumulates, adds_up, alone, cancels, exactly_added, on_copies
 
 
 @dataclass
@@ -68,6 +68,8 @@ class Stepwise:
         if adds and exact[0] is not None and bool(exact[0].any()):
             everywhere = exactly_added(before)  # a sum may be exact by chance, with partial sums that are not
             exact[0] = None if everywhere is None else exact[0] & everywhere
+        if alone(call):  # what float64 leaves of x - x is a rounding error of few bits, or nothing
+            exact[0] = None
         self.exact[call.key] = exact
         return own
 

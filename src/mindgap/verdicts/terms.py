@@ -63,6 +63,19 @@ def _reduced(call: Call) -> int:
     return math.prod(first.shape[d] for d in ([dims] if isinstance(dims, int) else dims))
 
 
+def alone(call: Call) -> bool:
+    """Whether a normalisation takes the mean of one element, which is the element."""
+    known = traits(call.op)
+    if not known.centres:
+        return False
+    first = call.args[0]
+    if known.terms is not Terms.DIMS:
+        return length(call) == 1
+    groups = next((call.args[at] for name in ("num_groups", "group")
+                   if (at := ops.position_of(call.op, name)) is not None), first.shape[1])  # fmt: skip
+    return bool(first.numel() == first.shape[0] * groups)
+
+
 def _window(call: Call) -> int:
     """Elements of one window of a pooling, which is given as such or follows from the size of the result."""
     sizes = call.args[0].shape[-traits(call.op).spatial :]
