@@ -182,9 +182,13 @@ def _in_store(folder: Path, seed: int) -> list[Stored]:
 
 
 def _in_wheels(folder: Path) -> Iterator[Stored]:
+    """Each file once: wheels of several versions hold the same."""
+    known: set[tuple[int, int]] = set()
     for wheel in sorted(folder.glob("*.whl")):
-        for member in onnx_members(wheel):
-            yield Stored(f"{wheel.name.split('-')[0]}/{Path(member).name}", str(wheel), member)
+        for member, content in onnx_members(wheel).items():
+            if content not in known:
+                known.add(content)
+                yield Stored(f"{'-'.join(wheel.name.split('-')[:2])}:{member}", str(wheel), member)
 
 
 def _honest(model: Stored, session: Session) -> Row:
