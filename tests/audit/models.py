@@ -114,6 +114,21 @@ class EndOfText(nn.Module):
         return self.head(x[torch.arange(2), end])  # type: ignore[no-any-return]
 
 
+class Placeholders(EndOfText):
+    """Blanks the tokens in whose place pictures and sounds are put, as models of several kinds of input do."""
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        kept = torch.where((ids == 61) | (ids == 62), 0, ids)
+        return self.head(self.embed(kept).mean(1))  # type: ignore[no-any-return]
+
+
+class RareWord(Placeholders):
+    """One token, wherever it stands, decides the output."""
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return torch.where((ids == 42).any(dim=1, keepdim=True), 7.0, super().forward(ids))
+
+
 class Experts(nn.Module):
     """Two of eight experts per sample, all of them computed."""
 
@@ -192,6 +207,7 @@ class Normalised(nn.Module):
 
 HONEST = {
     "classifier": (Classifier, images), "padding": (Padded, tokens), "end of text": (EndOfText, tokens),
+    "placeholders": (Placeholders, tokens),
     "experts": (Experts, features), "early exit": (EarlyExit, images), "detector": (Detector, images),
     "guard": (Guarded, features), "normalised": (Normalised, features),
 }  # fmt: skip

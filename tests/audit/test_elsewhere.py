@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from mindgap.records.audit import Suspicion
+from mindgap.records.verdict import Conclusion
 from mindgap.report.audit import audit_lines
 from mindgap.session.session import Session
 from tests.audit.models import Classifier, Guarded, features, images
@@ -35,7 +36,9 @@ def test_a_gate_that_one_platform_opens_is_a_hidden_branch(session: Session, tmp
     assert result.verdict is Suspicion.HIDDEN
     (gate,) = result.found.gates
     (there,) = {item.platform: item for item in gate.platforms}.values()
-    assert there.platform == "onnxruntime" and not any(there.eager) and any(there.value)
+    assert there.platform == "onnxruntime" and not any(there.eager) and any(there.value) and there.seen_again
+    shown = session.check(Underflown().eval(), there.file, ["onnxruntime"])
+    assert shown.platforms["onnxruntime"].verdict.conclusion is Conclusion.DIVERGES
     assert any(line.strip().startswith("platform") and "onnxruntime" in line for line in audit_lines(result))
 
 

@@ -157,7 +157,7 @@ def audit_parcel(
     if not specs:
         return replace(audited.found, gates=tuple(gates))
     tell("on other platforms")
-    elsewhere, missed = seen_elsewhere(pool, specs, audited.exposed)
+    elsewhere, missed = seen_elsewhere(pool, specs, audited.exposed, lambda case, name: _written(case, folder / name))
     missed = [*audited.found.not_looked_at, *missed]
     return replace(audited.found, gates=tuple(_joined(gates, elsewhere)), not_looked_at=tuple(missed))
 

@@ -7,7 +7,8 @@ ordinary and on special numbers, and is compared with eager.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -117,8 +118,13 @@ def _fed(watcher: Watcher) -> list[Stimulus]:
     return found
 
 
-def seen_elsewhere(pool: Pool, specs: Sequence[PlatformSpec], exposed: Exposed) -> tuple[list[Gate], list[str]]:
-    """The gates that have another value on a platform than on eager, and what could not be looked at."""
+def seen_elsewhere(
+    pool: Pool, specs: Sequence[PlatformSpec], exposed: Exposed, write: Callable[[Parcel, str], str]
+) -> tuple[list[Gate], list[str]]:
+    """The gates that have another value on a platform than on eager, and what could not be looked at.
+
+    `write` puts the inputs of a case into a file of that name.
+    """
     gates, missed = list(exposed.gates), []
     for case, kind in zip(exposed.cases, exposed.kinds):
         eager = _outputs(pool, resolve("eager"), case)
@@ -129,19 +135,32 @@ def seen_elsewhere(pool: Pool, specs: Sequence[PlatformSpec], exposed: Exposed) 
             if there is None:
                 missed.append(f"{spec.name} does not run it on {kind} numbers with its gates returned")
                 continue
-            for number, gate in enumerate(gates):
-                known = {item.platform for item in gate.platforms}
-                here, away = (values.get(f"{GATES}[{number}]") for values in (eager, there))
-                if spec.name in known or here is None or away is None or here.shape != away.shape:
-                    continue
-                way = torch.tensor(exposed.forced[number]) - torch.tensor(exposed.rest[number])
-                if not bool(((away - here).abs().nan_to_num() > way.abs() / 2)[way != 0].any()):
-                    continue
-                proved = _moves(eager, there, exposed.spreads or {})
-                item = PlatformGate(spec.name, shown(here), shown(away), kind)
-                verdict = Suspicion.HIDDEN if proved else gate.verdict
+            known = {number for number, gate in enumerate(gates) if spec.name in {i.platform for i in gate.platforms}}
+            parted = [number for number in _parted(eager, there, exposed) if number not in known]
+            if not parted:
+                continue
+            pool.retire(spec)
+            again = _outputs(pool, spec, case) or {}
+            moves = _moves(eager, there, exposed.spreads or {}) and _moves(eager, again, exposed.spreads or {})
+            still = set(_parted(eager, again, exposed))
+            for number in parted:
+                gate, name = gates[number], f"{GATES}[{number}]"
+                file = write(case, re.sub(r"[^\w.-]+", "-", f"witness-{gate.operator.node}-{spec.name}.safetensors"))
+                item = PlatformGate(spec.name, shown(eager[name]), shown(there[name]), kind, file, number in still)
+                verdict = Suspicion.HIDDEN if moves and number in still else gate.verdict
                 gates[number] = replace(gate, verdict=verdict, platforms=(*gate.platforms, item))
     return [gate for gate in gates if gate.platforms], list(dict.fromkeys(missed))
+
+
+def _parted(here: Mapping[str, torch.Tensor], there: Mapping[str, torch.Tensor], exposed: Exposed) -> Iterator[int]:
+    """The gates that went at least half of their way on one side only."""
+    for number, (forced, rest) in enumerate(zip(exposed.forced, exposed.rest)):
+        value, other = (values.get(f"{GATES}[{number}]") for values in (here, there))
+        if value is None or other is None or value.shape != other.shape:
+            continue
+        way = torch.tensor(forced) - torch.tensor(rest)
+        if bool(((other - value).abs().nan_to_num() > way.abs() / 2)[way != 0].any()):
+            yield number
 
 
 def _outputs(pool: Pool, spec: PlatformSpec, case: Parcel) -> dict[str, torch.Tensor] | None:

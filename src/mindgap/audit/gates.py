@@ -142,7 +142,7 @@ def sorted_out(watcher: Watcher, candidates: Sequence[Node]) -> tuple[list[Resti
         values = watcher.values.get(node.id, [])
         if len(values) < len(watcher.outputs) or any(v.shape != values[0].shape for v in values):
             continue
-        found = _resting(node, torch.stack(values).nan_to_num())
+        found = _resting(node, torch.stack(values).nan_to_num(), watcher.named)
         if found is None:
             moving.append(node)
         else:
@@ -150,12 +150,16 @@ def sorted_out(watcher: Watcher, candidates: Sequence[Node]) -> tuple[list[Resti
     return resting, moving
 
 
-def _resting(node: Node, rows: torch.Tensor) -> Resting | None:
-    """None when it is plain that a value does not rest."""
-    rest = rows.median(dim=0).values
-    far = (rows - rest).abs().amax(dim=1)
-    allowed = int(RARE * len(rows))
-    radius = float(far.sort().values[len(rows) - 1 - allowed])
+def _resting(node: Node, rows: torch.Tensor, named: Sequence[bool]) -> Resting | None:
+    """None when it is plain that a value does not rest.
+
+    Numbers that the program compares with are no evidence of that: a trigger may be one of them.
+    """
+    drawn = [n for n, is_named in enumerate(named) if not is_named]
+    usual = rows[drawn] if len(drawn) > 1 else rows
+    rest = usual.median(dim=0).values
+    allowed = int(RARE * len(usual))
+    radius = float((usual - rest).abs().amax(dim=1).sort().values[len(usual) - 1 - allowed])
     found = Resting(node, rest, radius, ())
     if not found.exact and not (isinstance(node.meta, TensorMeta) and node.meta.dtype.startswith(("float", "bfloat"))):
         return None
@@ -229,11 +233,16 @@ def _united(item: Resting, reaches: Sequence[Reach], samples: int) -> Reach:
     """
     if _is_flag(item.node):
         return Reach(1 - item.rest, 0.0, ())
-    values = torch.stack([reach.value for reach in reaches]).reshape(len(reaches) * samples, -1)
-    rest = item.rest.reshape(samples, -1).repeat(len(reaches), 1)
-    farthest = (values - rest).abs().argmax(dim=0, keepdim=True)
-    united = values.gather(0, farthest).expand(samples, -1).reshape(-1)
+    united = _in_all_samples(item, [reach.value for reach in reaches], samples)
     return Reach(united, max(reach.far for reach in reaches), ())
+
+
+def _in_all_samples(item: Resting, values: Sequence[torch.Tensor], samples: int) -> torch.Tensor:
+    """A value whose every sample has, element by element, what lies farthest from the rest in any sample."""
+    rows = torch.stack(list(values)).reshape(len(values) * samples, -1)
+    rest = item.rest.reshape(samples, -1).repeat(len(values), 1)
+    farthest = (rows - rest).abs().argmax(dim=0, keepdim=True)
+    return rows.gather(0, farthest).expand(samples, -1).reshape(-1)
 
 
 def _is_steep(item: Resting, reach: Reach) -> bool:
@@ -263,7 +272,7 @@ def _forced(watcher: Watcher, flow: Flow, item: Resting, reaches: list[Reach]) -
     takes_over = _takes_over(watcher, item, reach, runs, shift)
     if not item.exact:
         fired = tuple(n for n, v in enumerate(watcher.values[item.node.id]) if _is_half_way(item, reach, v))
-    if fired and not takes_over:
+    if fired and not (_takes_over_as_seen(watcher, flow, item, runs, shift) if item.exact else takes_over):
         count = f"{len(fired)} of {len(watcher.outputs)} inputs"
         return Excused(where, Honest.FIRES, f"{count}, and the output still follows the input")
     if _guards(flow, item.node):
@@ -334,6 +343,18 @@ def _takes_over(watcher: Watcher, item: Resting, reach: Reach, runs: Sequence[in
     return _rms(new - old) > OVERWHELMED * max(watcher.spread(name), _rms(old))
 
 
+def _takes_over_as_seen(watcher: Watcher, flow: Flow, item: Resting, runs: Sequence[int], shift: Shift) -> bool:
+    """Whether it does so with each value that the gate had when an ordinary input fired it.
+
+    A flag per token that marks one of them is something else than all of them at once.
+    """
+    assert isinstance(item.node.meta, TensorMeta)
+    samples = flow.samples_in(item.node.meta)
+    values = watcher.values[item.node.id]
+    seen = [_in_all_samples(item, [values[run]], samples) for run in item.fired[:FORCED_ON]]
+    return all(_takes_over(watcher, item, Reach(value, 0.0, ()), runs, shift) for value in seen)
+
+
 def _fires_louder(watcher: Watcher, item: Resting) -> bool:
     """Whether larger numbers in the input fire it."""
     for factor in LOUDER:
@@ -348,13 +369,13 @@ def _fires_louder(watcher: Watcher, item: Resting) -> bool:
 def value_of(watcher: Watcher, tensors: Tensors, node: int) -> torch.Tensor | None:
     """What a node gives on some inputs."""
     before = watcher.values
-    watcher.values, kept = {}, (list(watcher.kinds), list(watcher.given), list(watcher.outputs))
+    watcher.values, kept = {}, (list(watcher.kinds), list(watcher.named), list(watcher.given), list(watcher.outputs))
     try:
         watcher.watch(Stimulus("", tensors), frozenset([node]))
         return watcher.values.get(node, [None])[0]
     finally:
         watcher.values = before
-        watcher.kinds, watcher.given, watcher.outputs = kept
+        watcher.kinds, watcher.named, watcher.given, watcher.outputs = kept
 
 
 def _guards(flow: Flow, node: Node) -> bool:

@@ -25,6 +25,8 @@ class Stimulus:
 
     kind: str
     tensors: Tensors
+    named: bool = False
+    """Whether it holds numbers that the program itself compares an input with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +143,12 @@ def _one_changed(tensor: torch.Tensor, field: Field, rng: torch.Generator) -> to
 
 
 def _named(tensor: torch.Tensor, field: Field, rng: torch.Generator) -> torch.Tensor:
-    """Drawn, and at one place a number that the program compares with: an end mark, a padding token."""
+    """Drawn, and at one place each the numbers that the program compares with: an end mark, a padding token."""
     changed = _drawn(tensor, field, rng).reshape(-1)
-    if field.named:
-        which = field.named[int(torch.randint(len(field.named), (), generator=rng))]
-        changed[int(torch.randint(tensor.numel(), (), generator=rng))] = which
+    order = torch.randperm(len(field.named), generator=rng).tolist()
+    places = torch.randperm(tensor.numel(), generator=rng)[: max(1, tensor.numel() // 2)].tolist()
+    for which, place in zip(order, places):
+        changed[place] = field.named[which]
     return changed.reshape(tensor.shape)
 
 
@@ -157,8 +160,9 @@ def _lengths(tensor: torch.Tensor, field: Field, rng: torch.Generator) -> torch.
     return torch.where(inside, int(field.high), int(field.low)).reshape(tensor.shape)
 
 
+NAMED: Final = "named"
 WHOLE: Final[Mapping[str, Maker]] = {
-    "drawn": _drawn, "named": _named, "one changed": _one_changed, "shuffled": _shuffled, "repeated": _repeated,
+    "drawn": _drawn, NAMED: _named, "one changed": _one_changed, "shuffled": _shuffled, "repeated": _repeated,
 }  # fmt: skip
 MASKS: Final[Mapping[str, Maker]] = {"lengths": _lengths, "drawn": _drawn, "one changed": _one_changed}
 """For inputs of zeros and ones."""
@@ -173,7 +177,8 @@ def stimuli(program: Program, examples: Sequence[Tensors], count: int, seed: int
     for number in range(count - len(examples)):
         example = examples[number % len(examples)]
         made = [_made(tensor, field, number, rng) for tensor, field in zip(example, fields)]
-        yield Stimulus(made[0][0] if made else "", tuple(tensor for _, tensor in made))
+        named = any(name == NAMED and field.named for (name, _), field in zip(made, fields))
+        yield Stimulus(made[0][0] if made else "", tuple(tensor for _, tensor in made), named)
 
 
 def _made(tensor: torch.Tensor, field: Field, number: int, rng: torch.Generator) -> tuple[str, torch.Tensor]:

@@ -53,6 +53,8 @@ class Watcher:
     flow: Flow
     kinds: list[str] = field(default_factory=list)
     """What each run was fed with."""
+    named: list[bool] = field(default_factory=list)
+    """Whether each run was fed with numbers that the program itself compares with."""
     given: list[Tensors] = field(default_factory=list)
     values: dict[int, list[torch.Tensor]] = field(default_factory=dict)
     """By candidate: its value in each run, flat, in float64."""
@@ -99,6 +101,7 @@ class Watcher:
         for identity, value in seen.items():
             self.values.setdefault(identity, []).append(value)
         self.kinds.append(stimulus.kind)
+        self.named.append(stimulus.named)
         self.given.append(stimulus.tensors)
         self.outputs.append(outputs)
         return True

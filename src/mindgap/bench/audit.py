@@ -8,6 +8,7 @@ with that platform.
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,6 +54,7 @@ from mindgap.program import codec
 from mindgap.program.graph import Program
 from mindgap.records.audit import Suspicion
 from mindgap.records.platform import Limits
+from mindgap.report.markdown import cell
 from mindgap.session.session import Session
 
 PARAMETERS: Final = 8
@@ -65,6 +67,8 @@ TURNS: Final = 2
 """Canaries of a family that are tried, for each that is wanted."""
 PLATFORMS: Final = ("onnxruntime", "openvino")
 """Where a canary that fires on one platform only may fire."""
+LARGE: Final = 1000
+"""Operators, up to which an audit should take 30 s."""
 LIMITS: Final = Limits(cpu_s=600.0, memory_mb=6144)
 """Of a worker, for one program: the largest of the core corpus takes 3 GB, and two are audited at once."""
 
@@ -104,8 +108,11 @@ def measure(
     torch.set_num_threads(1)
     maker = _Maker(jobs, keep, time.monotonic() + 60 * minutes, lambda what: tell("audit", what))
     rows, left, lacking = [], 0, ""
+    origin: dict[str, str] = {}
     if "honest" in part:
-        honest = {model.name: partial(_honest, model) for model in _honest_models(corpus, seed)}
+        models = {name: list(_honest_models(name, seed)) for name in corpus}
+        origin = {model.name: f"honest: {name}" for name, found in models.items() for model in found}
+        honest = {model.name: partial(_honest, model) for found in models.values() for model in found}
         rows += maker.rows(honest)
         left += len(honest) - len(rows)
     if "canaries" in part:
@@ -120,7 +127,7 @@ def measure(
         "gate named first, an input that fires it",
         on=f"{honest_rows} programs of {', '.join(corpus)} and {len(rows) - honest_rows} canaries, seed {seed}{lacking}"
         + (f"; {left} are still to do" if left else ""),
-        rows=grouped(rows, lambda row: str(row["family"]), _summary),
+        rows=grouped(rows, lambda row: origin.get(row["name"], str(row["family"])), _summary),
         conclusion="\n".join(_conclusion(rows)),
         versions=versions([resolve(name) for name in PLATFORMS]),
     )
@@ -148,22 +155,20 @@ def programs(corpora: Sequence[str] = ("smoke", "core")) -> dict[str, Path]:
     return {f"{corpus}:{path.stem}": path for corpus in corpora for path in sorted(SHIPPED[corpus].glob("*.mgp"))}
 
 
-def _honest_models(corpora: Sequence[str], seed: int) -> Iterator[Stored]:
-    """Programs that come with mindgap, of a corpus that was built, and `.onnx` files in a folder of wheels."""
-    for corpus in corpora:
-        if corpus in SHIPPED:
-            yield from (Stored(name, str(path)) for name, path in programs([corpus]).items())
-            continue
-        folder = Path(corpus)
-        if any(folder.glob("*.whl")):
-            yield from _in_wheels(folder)
-            continue
-        if not (folder / "ledger.sqlite").is_file():
-            raise UsageError(
-                f"{corpus} is no corpus",
-                hint=f"{', '.join(SHIPPED)}, what mindgap corpus build made, or a folder of wheels",
-            )
+def _honest_models(corpus: str, seed: int) -> Iterator[Stored]:
+    """Programs that come with mindgap, of a corpus that was built, or `.onnx` files in a folder of wheels."""
+    folder = Path(corpus)
+    if corpus in SHIPPED:
+        yield from (Stored(name, str(path)) for name, path in programs([corpus]).items())
+    elif any(folder.glob("*.whl")):
+        yield from _in_wheels(folder)
+    elif (folder / "ledger.sqlite").is_file():
         yield from _in_store(folder, seed)
+    else:
+        raise UsageError(
+            f"{corpus} is no corpus",
+            hint=f"{', '.join(SHIPPED)}, what mindgap corpus build made, or a folder of wheels",
+        )
 
 
 def _in_store(folder: Path, seed: int) -> list[Stored]:
@@ -177,9 +182,13 @@ def _in_store(folder: Path, seed: int) -> list[Stored]:
 
 
 def _in_wheels(folder: Path) -> Iterator[Stored]:
+    """Each file once: wheels of several versions hold the same."""
+    known: set[tuple[int, int]] = set()
     for wheel in sorted(folder.glob("*.whl")):
-        for member in onnx_members(wheel):
-            yield Stored(f"{wheel.name.split('-')[0]}/{Path(member).name}", str(wheel), member)
+        for member, content in onnx_members(wheel).items():
+            if content not in known:
+                known.add(content)
+                yield Stored(f"{'-'.join(wheel.name.split('-')[:2])}:{member}", str(wheel), member)
 
 
 def _honest(model: Stored, session: Session) -> Row:
@@ -322,7 +331,7 @@ def _audited_there(pool: Pool, sent: Sent, there: Sequence[str]) -> Row:
     }
 
 
-def _summary(family: str, rows: Sequence[Row]) -> Row:
+def _summary(group: str, rows: Sequence[Row]) -> Row:
     honest = [row for row in rows if row["family"] == HONEST]
     planted = [row for row in rows if row["family"] != HONEST]
     out = [row for row in planted if row["held_out"]]
@@ -331,13 +340,14 @@ def _summary(family: str, rows: Sequence[Row]) -> Row:
         return share(sum(bool(row.get(key)) for row in which), len(which))
 
     return {
-        "family": family,
+        "family": group,
         "models": len({row["model"] for row in rows}),
         "found": part(planted, "found"),
         "found, held out": part(out, "found"),
         "proved": part(planted, "proved"),
         "proved, held out": part(out, "proved"),
         "named first": part(planted, "named_first"),
+        "named first, held out": part(out, "named_first"),
         "honest, suspicious": share(sum(bool(r["gates"] and not r["proved"]) for r in honest), len(honest)),
         "honest, hidden branch": share(sum(bool(r["gates"] and r["proved"]) for r in honest), len(honest)),
         "CPU seconds (median)": median([row["cpu_seconds"] for row in rows if "cpu_seconds" in row]),
@@ -345,24 +355,58 @@ def _summary(family: str, rows: Sequence[Row]) -> Row:
 
 
 def _conclusion(rows: Sequence[Row]) -> Iterator[str]:
+    """Markdown: what counts in a sentence, then whatever went wrong by name."""
     planted = [row for row in rows if row["family"] != HONEST]
     if planted:
-        found, proved, first = (100 * sum(bool(row.get(key)) for row in planted) / len(planted)
-                                for key in ("found", "proved", "named_first"))  # fmt: skip
-        yield (f"of {len(planted)} canaries {found:.1f}% found (target: 95%), {proved:.1f}% proved (target: 85%), the "
-               f"gate named first in {first:.1f}% (target: 95%)")  # fmt: skip
-        yield from published_lines([row for row in planted if row["family"] == PUBLISHED and row["place"] == "output"])
-    honest = [row for row in rows if row["family"] == HONEST]
+        yield from _of_canaries(planted)
+    # A model that no audit reads says nothing of false alarms.
+    honest = [row for row in rows if row["family"] == HONEST and not row["problem"]]
     if honest:
         hidden = sum(bool(row["gates"] and row["proved"]) for row in honest)
         accused = sum(bool(row["gates"]) for row in honest)
-        yield (f"of {len(honest)} honest programs {hidden} are called a hidden branch (target: 0), {accused - hidden} "
-               f"suspicious ({100 * (accused - hidden) / len(honest):.1f}%, target: 0.5%)")  # fmt: skip
-        yield from (f"  accused: {row['model']}: {row['said']}" for row in honest if row["gates"])
-        yield from (f"  not audited: {row['model']}: {row['problem']}" for row in honest if row["problem"])
-    for row in planted:
-        if not row.get("found"):
-            yield f"  missed: {row['family']}, {row['place']} of {row['model']}: {row['problem'] or 'nothing reported'}"
-    for row in planted:
-        if row.get("found") and not row.get("proved"):
-            yield f"  not fired: {row['family']}, {row['place']} of {row['model']}: {row['said']}"
+        yield (f"Of {len(honest)} honest programs {hidden} are called a hidden branch (target: 0), {accused - hidden} "
+               f"suspicious ({100 * (accused - hidden) / len(honest):.1f}%, target: 0.5%).")  # fmt: skip
+        yield ""
+    small = [row for row in rows if row.get("nodes", LARGE + 1) <= LARGE and "cpu_seconds" in row]
+    if small:
+        spent = sorted(row["cpu_seconds"] for row in small)
+        yield (f"CPU seconds of an audit of at most {LARGE:,} operators: {statistics.median(spent):.1f} median "
+               f"(target: 30), {spent[-1]:.0f} at most, in {len(spent)} audits.")  # fmt: skip
+    yield from _named(rows)
+
+
+def _of_canaries(planted: Sequence[Row]) -> Iterator[str]:
+    models = {row["model"] for row in planted}
+    domains = {model.partition(":")[2].partition("-")[0] for model in models}
+    found, proved, first = (100 * sum(bool(row.get(key)) for row in planted) / len(planted)
+                            for key in ("found", "proved", "named_first"))  # fmt: skip
+    yield (
+        f"Of {len(planted)} canaries in {len(models)} models of {len(domains)} domains {found:.1f}% are found "
+        f"(target: 95%), {proved:.1f}% proved (target: 85%); the gate is named first in {first:.1f}% (target: 95%)."
+    )
+    yield ""
+    yield from published_lines([row for row in planted if row["family"] == PUBLISHED and row["place"] == "output"])
+
+
+def _named(rows: Sequence[Row]) -> Iterator[str]:
+    """Whatever is not as it should be, by name."""
+    lists: dict[str, list[str]] = {}
+    for row in rows:
+        if row["family"] == HONEST:
+            if row["problem"]:
+                lists.setdefault("Not audited", []).append(f"{row['model']}: {row['problem']}")
+            elif row["gates"]:
+                lists.setdefault("Honest and accused", []).append(f"{row['model']}: {row['said']}")
+        else:
+            where = f"{row['family']} {row['parameter']}, {row['place']} of {row['model']}"
+            if not row.get("found"):
+                reason = row["problem"] or row.get("said") or "; ".join(row.get("why_not", ())) or "nothing reported"
+                lists.setdefault("Planted and missed", []).append(f"{where}: {reason}")
+            elif not row.get("proved"):
+                lists.setdefault("Found and not fired", []).append(f"{where}: {row['said']}")
+            elif not row.get("named_first"):
+                lists.setdefault("Found, and another gate named first", []).append(f"{where}: {row['said']}")
+        if unfinished := row.get("unfinished"):
+            lists.setdefault("Audited in part", []).append(f"{row['model']}: {'; '.join(unfinished)}")
+    for title, items in lists.items():
+        yield from ("", f"{title} ({len(items)}):", "", *(f"- {cell(item)}" for item in dict.fromkeys(items)))

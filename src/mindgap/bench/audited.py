@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -206,10 +206,10 @@ def load_case(model: Stored) -> Case:
     return Case.of(program, constants, of_program(program, 0))
 
 
-def onnx_members(wheel: Path) -> Sequence[str]:
-    """The `.onnx` files that ship in a wheel."""
+def onnx_members(wheel: Path) -> Mapping[str, tuple[int, int]]:
+    """The `.onnx` files that ship in a wheel, with checksum and size."""
     with zipfile.ZipFile(wheel) as archive:
-        return [item.filename for item in archive.infolist() if item.filename.endswith(".onnx")]
+        return {i.filename: (i.CRC, i.file_size) for i in archive.infolist() if i.filename.endswith(".onnx")}
 
 
 def _shipped(wheel: Path, member: str) -> Case:

@@ -19,6 +19,7 @@ from mindgap.program.case import Case
 from mindgap.program.graph import leaves
 from mindgap.program.inputs import copy_of
 from mindgap.program.interpret import Executable
+from mindgap.report.markdown import markdown_table
 
 PASTED: Final = 0.75
 """The share of each of the last two sides that a trigger covers."""
@@ -99,14 +100,18 @@ def _latency_ms(without: Executable, with_branch: Executable, tensors: Tensors) 
 
 
 def published_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """The measures next to the paper's."""
+    """The measures next to the paper's, as a table."""
     told = {
         "trigger": ("the found trigger, pasted over other inputs, fires", 100.0),
-        "latency_ms": ("latency added", 1.0),
+        "latency_ms": ("latency added (median)", 1.0),
         "changed": ("answers changed without it", 100.0),
     }
+    lines = []
     for key, (what, unit) in told.items():
         known = [row[key] for row in rows if row.get(key) is not None]
         if known:
             shown = f"{statistics.mean(known) * unit:.1f}%" if unit > 1 else f"{statistics.median(known):.2f} ms"
-            yield f"  published form: {what}: {shown} in {len(known)} models (the paper: {PAPER[key]})"
+            lines.append([what, shown, str(len(known)), PAPER[key]])
+    if lines:
+        yield from markdown_table(["the published form, at the output", "here", "models", "the paper"], lines)
+        yield ""

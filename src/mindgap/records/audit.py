@@ -91,6 +91,10 @@ class PlatformGate:
     value: tuple[float, ...]
     stimulus: str
     """What kind of input shows it."""
+    file: str = ""
+    """That input."""
+    seen_again: bool | None = None
+    """Whether a fresh process of the platform saw the same; None when it was not asked."""
 
 
 @dataclass(frozen=True, slots=True)

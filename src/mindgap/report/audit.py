@@ -118,14 +118,16 @@ def gate_facts(gate: Gate) -> list[tuple[str, str]]:
         ("before", f"{shift.output} = {_numbers(shift.before)}"),
         ("forced", f"{shift.output} = {_numbers(shift.after)}"),
     ]
+    again = {True: "seen again in a fresh process", False: "NOT seen again in a fresh process", None: "not re-run"}
     if gate.witness is not None:
-        again = {True: "seen again in a fresh process", False: "NOT seen again in a fresh process", None: "not re-run"}
         facts += [
             ("fires", f"on an input found by {gate.witness.how}: {_shift(gate.witness.shift)}"),
             ("witness", f"{gate.witness.file}  ({again[gate.witness.seen_again]})"),
         ]
-    facts += [("platform", f"{item.platform}: {_numbers(item.value)}, eager: {_numbers(item.eager)}, on an input of "
-                           f"kind {item.stimulus}") for item in gate.platforms]  # fmt: skip
+    for item in gate.platforms:
+        values = f"{item.platform}: {_numbers(item.value)}, eager: {_numbers(item.eager)}"
+        facts.append(("platform", f"{values}, on an input of kind {item.stimulus}"))
+        facts.append(("witness", f"{item.file}  ({again[item.seen_again]})" if item.file else ""))
     facts += [("", remark) for remark in gate.remarks]
     return [(label, said) for label, said in facts if said]
 
