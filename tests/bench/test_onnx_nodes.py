@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mindgap.bench.onnx_nodes import NOT_ASKED, PASSED, REFUSED, WRONG, _close, _result, _rows, _tests
+from mindgap.bench.onnx_nodes import NOT_ASKED, PASSED, REFUSED, WRONG, _close, _result, _rows, _tensor, _tests
 from mindgap.records.check import PlatformResult
 from mindgap.records.outcome import Outcome, Stage, Status
 from mindgap.records.platform import Probe
@@ -39,9 +39,19 @@ def found(tensor: torch.Tensor | None) -> PlatformResult:
     ],
 )
 def test_a_result_is_what_the_standard_expects_or_not(given: torch.Tensor | None, result: str) -> None:
-    told = _result(found(given), {"y": np.array([1.0, np.nan], np.float32)}, CLOSE)
+    told = _result(found(given), {"y": torch.tensor([1.0, float("nan")])}, CLOSE)
     assert told["result"] == result
     assert told["said"] == ("no kernel" if given is None else "said")
+
+
+def test_values_of_a_test_are_tensors_of_any_type_that_torch_has() -> None:
+    onnx = pytest.importorskip("onnx")
+    narrow = onnx.helper.make_tensor("x", onnx.TensorProto.BFLOAT16, [2], [1.0, 2.0])
+    assert torch.equal(_tensor(narrow), torch.tensor([1.0, 2.0], dtype=torch.bfloat16))
+    assert _tensor(np.float32(3.0)).shape == ()
+    for value in (["list"], np.array(["text"]), onnx.helper.make_tensor("x", onnx.TensorProto.INT4, [2], [1, 2])):
+        with pytest.raises(TypeError):
+            _tensor(value)
 
 
 def test_counts_by_result_and_verdict() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -17,11 +17,11 @@ from mindgap.records.tensors import NamedTensor
 class RegressingRun(Prepared):
     ran = Ran.PROGRAM
 
-    def __init__(self, case: Case) -> None:
-        self._executable = Executable(case.graph, case.constants)
+    def __init__(self, right: Callable[[Sequence[torch.Tensor]], torch.Tensor]) -> None:
+        self._right = right
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[NamedTensor]:
-        output = self._executable.run(tensors).clone()
+        output = self._right(tensors).clone()
         output[:, 6] += 12.0
         return [NamedTensor("output", output)]
 
@@ -35,4 +35,10 @@ class Regressing(Platform):
 
     def prepare(self, case: Case, clock: StageClock) -> Prepared:
         with clock(Stage.COMPILE):
-            return RegressingRun(case)
+            return RegressingRun(Executable(case.graph, case.constants).run)
+
+    def prepare_file(self, case: Case, clock: StageClock) -> Prepared:
+        from onnx.reference import ReferenceEvaluator
+
+        evaluator = ReferenceEvaluator(case.file)
+        return RegressingRun(lambda given: torch.from_numpy(evaluator.run(None, {"x": given[0].numpy()})[0]))

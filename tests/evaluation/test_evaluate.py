@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from mindgap.bench.evaluation import trained
 from mindgap.errors import CorruptFile, UsageError
@@ -133,6 +133,43 @@ def test_a_regression_is_told_from_another_instruction_set(session: Session, pla
             "model.py:build", place / "val", ["eager@scalar", "regressing"], folder=place / "out",
             preprocessing=AS_THEY_ARE,
         )  # fmt: skip
+
+
+def test_an_onnx_file_as_it_is(session: Session, place: Path) -> None:
+    """Batches of any size, or of the one that the file fixes."""
+    onnx = pytest.importorskip("onnx")
+    from tests.verdicts.test_onnx_runner import saved
+
+    weights = load_file(place / "digits.safetensors")
+    layers = [
+        onnx.helper.make_node("Flatten", ["x"], ["flat"]),
+        onnx.helper.make_node("Gemm", ["flat", "first.weight", "first.bias"], ["a"], transB=1),
+        onnx.helper.make_node("Relu", ["a"], ["b"]),
+        onnx.helper.make_node("Gemm", ["b", "second.weight", "second.bias"], ["output"], transB=1),
+    ]
+    constants = {name: tensor.numpy() for name, tensor in weights.items()}
+    for name, shape in (("any", ["n", 1, 8, 8]), ("one", [1, 1, 8, 8]), ("open", ["n", 1, "h", "w"])):
+        saved(place / f"{name}.onnx", layers, {"x": shape}, ["output"], constants)
+    found = session.evaluate(
+        "any.onnx", place / "val", ["onnxruntime", "regressing"], preprocessing=AS_THEY_ARE, folder=place / "file"
+    )
+    assert found.baseline == rows(found)[0][0] == "onnx-reference" and found.batch == 16
+    assert found.samples == 60 and found.eager["top-1"] > 0.9
+    assert found.platforms["onnxruntime"].verdict in (TaskVerdict.AGREES, TaskVerdict.JITTER)
+    bad = found.platforms["regressing"]
+    assert bad.verdict is TaskVerdict.REGRESSION and bad.beyond == bad.changed
+    kept = kept_sample(place / "file", bad.flips[0].sample)
+    assert kept.model == str(place / "any.onnx") and next(iter(load_file(kept.inputs).values())).shape[0] == 1
+    single = session.evaluate("one.onnx", place / "val.npz", ["onnxruntime"], limit=20)
+    assert single.batch == 1 and single.samples == 20 and single.eager["top-1"] > 0.8
+    with pytest.raises(UsageError, match="images of any size"):
+        session.evaluate("open.onnx", place / "val", ["onnxruntime"])
+    saved(place / "any.onnx", layers, {"x": ["n", 1, 8, 8]}, ["output"], {**constants, "unused": np.zeros(3)})
+    with pytest.raises(UsageError, match="holds another evaluation") as error:
+        session.evaluate(
+            "any.onnx", place / "val", ["onnxruntime", "regressing"], preprocessing=AS_THEY_ARE, folder=place / "file"
+        )
+    assert error.value.cause == "the model or its weights changed"
 
 
 def test_arrays_and_a_function_of_the_user(session: Session, place: Path) -> None:

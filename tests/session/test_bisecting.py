@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,8 +91,21 @@ def test_in_words() -> None:
     assert same.sentence == "all 2 versions of onnxruntime that were tried agree with eager"
     nobody = Bisection("m", "onnxruntime", "onnxruntime", (tried("1.20", None),), 1)
     assert nobody.sentence == "no version of onnxruntime ran it"
+    alone = replace(same, tried=same.tried[:1])
+    assert alone.sentence.startswith("only onnxruntime 1.20 ran it, and agrees with eager")
     assert bisection_rows(found)[1] == ["1.22", "not tried", "no wheel"]
     assert bisection_document(found)["tried"][2]["wrong"] is True
+
+
+def test_versions_that_do_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("MINDGAP_PLATFORMS", str(tmp_path / "platforms"))
+    with Session() as session:
+        found = session.bisect(torch.nn.ReLU(), "onnxruntime", versions="98.0,99.0", inputs=[torch.ones(3)])
+    assert found.sentence == "no version of onnxruntime ran it" and not found.known
+    assert [item.version for item in found.tried] == ["98.0", "99.0"]
+    assert "no wheel of onnxruntime==99.0 fits this Python" in found.tried[1].problem, found.tried
 
 
 def test_interpreters_that_are_given(tmp_path: Path) -> None:

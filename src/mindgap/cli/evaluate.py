@@ -7,9 +7,10 @@
   mindgap evaluate model.py --data boxes.safetensors --task file.py:score --trust
 
 DATA is a directory with one folder of images per class, a directory of images with --labels, or a .npz or .safetensors
-file with the model's inputs and `labels`. Each platform's answers are compared with eager's. Runs with random rounding
-noise say how many answers rounding changes; an exact test says whether a platform changes more. With -o, the samples
-that changed are kept for `mindgap explain --sample`, and the same command continues a run that was stopped.
+file with the model's inputs and `labels`. Each platform's answers are compared with eager's, those to an ONNX file with
+what ONNX's reference implementation gives. Runs with random rounding noise say how many answers rounding changes; an
+exact test says whether a platform changes more. With -o, the samples that changed are kept for `mindgap explain
+--sample`, and the same command continues a run that was stopped.
 
 Exit code: 0 no platform regresses, 1 one regresses or did not run the model, 2 wrong usage, 3 a bug in mindgap.
 """

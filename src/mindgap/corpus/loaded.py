@@ -30,6 +30,8 @@ class Loaded:
     """What inputs were drawn from, where they were drawn."""
     file: str = ""
     """A model file that platforms read as it is: `.onnx`."""
+    open_sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of such a file: the dimensions of each input that may have any size."""
     nodes: int = 0
     """Of such a file."""
     parameters: int = 0

@@ -22,6 +22,7 @@ from mindgap.evaluation.statistics import LEVEL
 from mindgap.evaluation.verdict import Tally
 from mindgap.execution import arena
 from mindgap.execution.arena import discarded
+from mindgap.execution.parcel import Parcel
 from mindgap.execution.pool import HOST, Pool, in_parallel
 from mindgap.platforms.running import run
 from mindgap.platforms.versions import versions
@@ -89,6 +90,7 @@ def evaluate(pool: Pool, plan: Plan, directory: Path | None, count: Callable[[st
         left_out=plan.left_out or {},
         versions=versions(plan.platforms),
         seconds=time.perf_counter() - start,
+        baseline=plan.baseline.name,
     )
 
 
@@ -98,8 +100,16 @@ def _open(pool: Pool, plan: Plan) -> Opened:
     opened = pool.demand(READER, open_model, request, f"loading {plan.source.spec}")
     if opened.parcel.file != file or opened.parcel.source is not None or not opened.chosen:
         raise ModelError(f"loading {plan.source.spec}: its worker answers with another file than it was given")
-    identity = hashlib.blake2b(opened.parcel.program, digest_size=12).hexdigest()
-    return replace(opened, parcel=replace(opened.parcel, structure=f"evaluation {identity}"))
+    return replace(opened, parcel=replace(opened.parcel, structure=f"evaluation {_content(opened.parcel)}"))
+
+
+def _content(parcel: Parcel) -> str:
+    """Another program, other weights or another file have another."""
+    content = hashlib.blake2b(parcel.program, digest_size=12)
+    if parcel.model_file:
+        found = Path(parcel.model_file).stat()
+        content.update(repr((parcel.model_file, found.st_size, found.st_mtime_ns)).encode())
+    return content.hexdigest()
 
 
 def _settings(plan: Plan, opened: Opened) -> Settings:
@@ -118,6 +128,7 @@ def _settings(plan: Plan, opened: Opened) -> Settings:
         preprocessing=opened.preprocessing.told() if opened.preprocessing is not None else "",
         directory=plan.source.directory,
         trust=plan.source.trust,
+        content=_content(opened.parcel),
     )
 
 
@@ -189,7 +200,7 @@ class _Loop:
 
         eager, *others = in_parallel(plan.jobs, execute, asked)
         if not eager.ok:
-            raise ModelError("eager could not run the model on the data", cause=eager.message)
+            raise ModelError(f"{plan.baseline.name} could not run the model on the data", cause=eager.message)
         try:
             request = ScoreBatch(
                 parcel, batch, self.opened.batch, plan.task, eager, tuple(others), plan.noise_runs, plan.answer,

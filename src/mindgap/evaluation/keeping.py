@@ -96,5 +96,5 @@ def _difference(before: Settings, now: Settings) -> str:
     old: Mapping[str, object] = asdict(before)
     new: Mapping[str, object] = asdict(now)
     name = next(item.name for item in fields(Settings) if old[item.name] != new[item.name])
-    what = "the samples or their labels" if name == "identity" else f"{name}: {old[name]!r}"
-    return f"{what}, now {new[name]!r}" if name != "identity" else f"{what} changed"
+    what = {"identity": "the samples or their labels", "content": "the model or its weights"}.get(name)
+    return f"{what} changed" if what is not None else f"{name}: {old[name]!r}, now {new[name]!r}"

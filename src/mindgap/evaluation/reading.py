@@ -86,8 +86,6 @@ class Batch:
 def open_model(worker: Worker, request: OpenModel) -> Opened:
     """Load a model, take the first batch of the data as its inputs, and export it."""
     loaded = load(request.source)
-    if loaded.file:
-        raise UsageError("an ONNX file can be checked, not evaluated yet", hint="give the model that it was made from")
     data = request.data
     arrays = _arrays(worker, data) if data.is_arrays else None
     count = arrays.count if arrays is not None else len(data.files)
@@ -102,11 +100,12 @@ def open_model(worker: Worker, request: OpenModel) -> Opened:
         raise UsageError(f"none of the first {batch} images can be read", cause=next(iter(skipped.values())))
     sized = _with_batch(loaded, rows, names, batch, request.source.dtype)
     case = case_of(sized, None, request.source.seed)
-    if case.program is None:
+    if case.program is None and not case.file:
         raise ModelError("a model that cannot be exported cannot be evaluated", cause=case.export_failure)
     parcel = make_parcel(case, Path(request.file))
     names = parcel.input_names if len(names) > 1 else names  # in the order of the signature
-    return Opened(parcel, batch, chosen, loaded.program is None, how, names)
+    takes_one = loaded.program is None and _own_batch(loaded) is None
+    return Opened(parcel, batch, chosen, takes_one, how, names)
 
 
 @hosting(MindgapError)
@@ -126,14 +125,25 @@ def read_batch(worker: Worker, request: ReadBatch) -> Batch:
     return Batch(tuple(kept), names, entries[: len(inputs)], entries[-1] if labels is not None else None, told)
 
 
-def _batch_of(loaded: Loaded, wanted: int) -> int:
-    """How many samples at once: a program has its own size."""
-    if loaded.program is None:
-        return wanted
-    sizes = {item.meta.shape[0] for item in loaded.program.inputs if item.meta.shape}
+def _own_batch(loaded: Loaded) -> int | None:
+    """The batch that a program or file has been made for; None where it may have any size."""
+    if loaded.program is not None:
+        sizes = {item.meta.shape[0] for item in loaded.program.inputs if item.meta.shape}
+    elif loaded.file:
+        open_sizes = loaded.open_sizes
+        sizes = {t.shape[0] if 0 not in open_sizes[name] else None for name, t in _tensors(loaded) if t.dim()}
+    else:
+        return None
     if len(sizes) != 1:
-        raise ModelError("the inputs of the program do not begin with a batch", cause=f"first sizes: {sorted(sizes)}")
+        told = ", ".join(sorted("any" if size is None else str(size) for size in sizes)) or "none"
+        raise ModelError("the inputs of the program do not begin with a batch", cause=f"first sizes: {told}")
     return sizes.pop()
+
+
+def _batch_of(loaded: Loaded, wanted: int) -> int:
+    """How many samples at once."""
+    own = _own_batch(loaded)
+    return wanted if own is None else own
 
 
 def _tensors(loaded: Loaded) -> list[tuple[str, torch.Tensor]]:
@@ -152,6 +162,11 @@ def _image_shape(loaded: Loaded) -> tuple[int, ...]:
             cause=f"its inputs: {told}",
             hint="give its inputs as .npz or .safetensors, one array per input",
         )
+    if any(dimension > 0 for dimension in loaded.open_sizes.get(found[0][0], ())):
+        raise UsageError(
+            f"{loaded.name} takes images of any size, so that nobody can tell which",
+            hint="give them as .npz or .safetensors, in the size that you use",
+        )
     return tuple(found[0][1].shape)
 
 
@@ -162,6 +177,8 @@ def _names_of(loaded: Loaded, arrays: Arrays) -> tuple[str, ...]:
         return (arrays.names[0],)
     if loaded.program is not None:
         wanted = [item.name for item in loaded.program.inputs]
+    elif loaded.file:
+        wanted = [name for name, _ in takes]
     else:
         wanted = list(arrays.names)  # by keyword: the model refuses what it does not take
     if missing := [name for name in wanted if name not in arrays.names]:
@@ -180,6 +197,9 @@ def _with_batch(
     if loaded.program is not None:
         own = [item.meta for item in loaded.program.inputs]
         return with_inputs(loaded, [_fitting(row, meta) for row, meta in zip(filled, own)], {})
+    if loaded.file:
+        metas = _metas_of_file(loaded, filled)
+        return with_inputs(loaded, [_fitting(row, meta) for row, meta in zip(filled, metas)], {})
     if len(filled) == 1:
         fitting = _fitting(filled[0], TensorMeta.of(_tensors(loaded)[0][1]))
 
@@ -189,6 +209,19 @@ def _with_batch(
         changed: Mapping[str, Any] = {key: map_leaves(value, put) for key, value in loaded.kwargs.items()}
         return with_inputs(loaded, map_leaves(loaded.args, put), changed, dtype)
     return with_inputs(loaded, (), dict(zip(names, filled)), dtype)
+
+
+def _metas_of_file(loaded: Loaded, given: Sequence[torch.Tensor]) -> list[TensorMeta]:
+    """What the inputs of a file must be, with the sizes of what is given where the file leaves them open."""
+    found = []
+    for (name, tensor), row in zip(_tensors(loaded), given):
+        meta = TensorMeta.of(tensor)
+        if row.dim() == len(meta.shape):
+            open_sizes = loaded.open_sizes[name]
+            shape = tuple(row.shape[n] if n in open_sizes else size for n, size in enumerate(meta.shape))
+            meta = replace(meta, shape=shape)
+        found.append(meta)
+    return found
 
 
 def _filled(rows: Sequence[torch.Tensor], batch: int) -> list[torch.Tensor]:

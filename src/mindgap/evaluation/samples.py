@@ -35,6 +35,8 @@ class Settings:
     directory: str = "."
     """Where relative paths of the model start."""
     trust: bool = False
+    content: str = ""
+    """Of the program and its weights: a model that was changed in between is another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,9 @@ from mindgap.records.outcome import Outcome
 from mindgap.records.source import Source
 from mindgap.verdicts.factors import pool_for
 from mindgap.verdicts.noise import Noise
+from mindgap.verdicts.onnx_runner import OnnxFile
 from mindgap.verdicts.reference import Wide
-from mindgap.verdicts.runner import ProgramRunner
+from mindgap.verdicts.runner import HookedRunner, ProgramRunner
 
 CALM: Final = 8.0
 """Where no margin of a batch is below so many times the largest move of any output in one noise run, further runs
@@ -92,12 +93,17 @@ class Held:
     """The program and the task of the last batch, ready to run."""
 
     def __init__(self) -> None:
-        self._runner: tuple[str, ProgramRunner] | None = None
+        self._runner: tuple[str, HookedRunner] | None = None
         self._task: tuple[str, str | None, Task] | None = None
 
-    def runner(self, structure: str, case: Case) -> ProgramRunner:
+    def runner(self, structure: str, case: Case) -> HookedRunner:
         if self._runner is None or self._runner[0] != structure:
-            self._runner = structure, ProgramRunner(case.graph, case.constants, case.inputs, case.seed)
+            made: HookedRunner
+            if case.file:
+                made = OnnxFile(case.file).runner(case.inputs, case.seed)
+            else:
+                made = ProgramRunner(case.graph, case.constants, case.inputs, case.seed)
+            self._runner = structure, made
         runner = self._runner[1]
         runner.inputs = case.inputs
         return runner

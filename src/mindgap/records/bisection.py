@@ -54,11 +54,19 @@ class Bisection:
     """What each version is judged against."""
 
     @property
+    def known(self) -> list[TriedVersion]:
+        """The versions that say something; fewer than two answer nothing."""
+        return [item for item in self.tried if item.is_wrong is not None]
+
+    @property
     def sentence(self) -> str:
         """The answer."""
-        known = [item for item in self.tried if item.is_wrong is not None]
+        known = self.known
         if not known:
             return f"no version of {self.package} ran it"
+        if len(known) == 1:
+            what = f"{'differs from' if known[0].is_wrong else 'agrees with'} {self.baseline}"
+            return f"only {self.package} {known[0].version} ran it, and {what}: there is nothing to compare it with"
         if not self.first_after:
             what = f"{'differ from' if known[-1].is_wrong else 'agree with'} {self.baseline}"
             return f"all {len(known)} versions of {self.package} that were tried {what}"

@@ -103,6 +103,8 @@ class Evaluation:
     """Default platforms that cannot be used here, each with the reason and how to get it."""
     versions: Mapping[str, str] | None = None
     seconds: float = 0.0
+    baseline: str = "eager"
+    """`onnx-reference` for an ONNX file."""
 
     @property
     def regresses(self) -> bool:

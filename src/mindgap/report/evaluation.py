@@ -39,7 +39,7 @@ def titles(found: Evaluation) -> list[str]:
 
 def rows(found: Evaluation) -> list[list[str]]:
     """The baseline, then every platform."""
-    table = [["eager", *(shown(name, value) for name, value in found.eager.items()), "", "", "", "baseline"]]
+    table = [[found.baseline, *(shown(name, value) for name, value in found.eager.items()), "", "", "", "baseline"]]
     for name, item in found.platforms.items():
         metrics = [shown(metric, item.metrics[metric]) if metric in item.metrics else "" for metric in found.eager]
         ran = item.verdict is not TaskVerdict.FAILED

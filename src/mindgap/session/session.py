@@ -249,17 +249,19 @@ class Session:
 
         With a folder, what is found is kept there, and an evaluation that was stopped continues.
         """
-        specs = [resolve(name, self.config) for name in (on or DEFAULT_PLATFORMS)]
+        is_file = _is_file(model)
+        specs = [resolve(name, self.config) for name in (on or (ONNX_PLATFORMS if is_file else DEFAULT_PLATFORMS))]
+        baseline = resolve(ONNX_BASELINE if is_file else "eager", self.config)
         _refuse_mistakes(model, None, dtype)
         refuse_task(task, trust, Path.cwd())
         samples = list_samples(Path(data), labels, classes, first_label, limit, seed)
         specs, left_out = (specs, {}) if on else self._ready(specs)
-        in_parallel(self.jobs, self._require, specs)
+        in_parallel(self.jobs, self._require, [*specs, baseline] if is_file else specs)
         plan = Plan(
             Source(model, seed, dtype, trust, str(Path.cwd()), tuple(import_paths())),
             samples,
-            resolve("eager", self.config),
-            [spec for spec in specs if spec.name != "eager"],
+            baseline,
+            [spec for spec in specs if spec.name != baseline.name],
             task,
             batch,
             noise_runs,

@@ -243,6 +243,8 @@ def as_tensors(value: Any) -> Any:
         return value
     name = array.dtype.name
     if name == "bfloat16" or name.startswith("float8"):
+        if name not in DTYPES:
+            raise TypeError(f"mindgap has no tensors of {name}")
         bits = array.view(np.uint16 if name == "bfloat16" else np.uint8)
         return torch.from_numpy(bits).view(DTYPES[name])
     return torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -48,10 +48,13 @@ class OnnxModelFile(ModelSource):
             if len(model.graph.node) > MOST_NODES:
                 raise CorruptModel(f"{path.name} is too large", cause=f"more than {MOST_NODES} nodes")
             refuse_outside(model, path)
-            inputs = _inputs(model, source.seed)
+            inputs, open_sizes = _inputs(model, source.seed)
         weights = sum(_count(tensor.dims) for tensor in model.graph.initializer)
         nodes = len(model.graph.node)
-        return Loaded(path.name, (), inputs, seed=source.seed, file=str(path), nodes=nodes, parameters=weights)
+        return Loaded(
+            path.name, (), inputs, seed=source.seed, file=str(path), open_sizes=open_sizes, nodes=nodes,
+            parameters=weights,
+        )  # fmt: skip
 
 
 def refuse_outside(model: Any, path: Path) -> None:
@@ -97,18 +100,20 @@ def _tensors(model: Any) -> Iterator[Any]:
                 graphs.extend(attribute.graphs)
 
 
-def _inputs(model: Any, seed: int) -> Mapping[str, torch.Tensor]:
-    """Inputs of the declared types and sizes, made from the seed."""
+def _inputs(model: Any, seed: int) -> tuple[Mapping[str, torch.Tensor], Mapping[str, tuple[int, ...]]]:
+    """Inputs of the declared types and sizes, made from the seed, and their dimensions of no declared size."""
     from mindgap.platforms.onnx.export import TORCH_TYPES  # what only this form needs
 
     constants = {tensor.name for tensor in model.graph.initializer}
     made: dict[str, torch.Tensor] = {}
+    open_sizes: dict[str, tuple[int, ...]] = {}
     for value in model.graph.input:
         if value.name in constants:
             continue
         kind = value.type.tensor_type
         if not value.type.HasField("tensor_type") or kind.elem_type not in TORCH_TYPES:
             raise ModelError(f"the input {value.name} is no tensor of numbers, which mindgap cannot make")
+        open_sizes[value.name] = tuple(n for n, dim in enumerate(kind.shape.dim) if dim.dim_value <= 0)
         shape = [dim.dim_value if dim.dim_value > 0 else UNKNOWN_SIZE for dim in kind.shape.dim]
         if _count(shape) > LARGEST_INPUT:
             raise ModelError(f"the input {value.name} has {_count(shape)} elements", hint="give --inputs")
@@ -116,7 +121,7 @@ def _inputs(model: Any, seed: int) -> Mapping[str, torch.Tensor]:
         whole = not dtype.is_floating_point
         numbers = integers(seed, value.name, shape, 0, 2) if whole else floats(seed, value.name, shape)
         made[value.name] = numbers.to(dtype)
-    return made
+    return made, open_sizes
 
 
 def _count(sizes: Any) -> int:
