@@ -107,7 +107,7 @@ def _chosen(names: Sequence[str] | None, all_cpu: bool, verb: str) -> list[Recip
 
 def _install(chosen: Sequence[Recipe], again: bool) -> None:
     """One after the other; what failed, or is not ready afterwards, is told at the end."""
-    from mindgap.platforms.environments import directory
+    from mindgap.platforms.environments import directory, find
     from mindgap.platforms.installing import install as make
     from mindgap.platforms.installing import plan
     from mindgap.platforms.registry import catalogue
@@ -115,6 +115,9 @@ def _install(chosen: Sequence[Recipe], again: bool) -> None:
     from mindgap.session.calls import platforms
 
     failed: dict[str, UsageError] = {}
+    new = [recipe for recipe in chosen if not recipe.missing_hardware and (again or find(recipe) is None)]
+    if len(new) > 1:
+        show_line(f"{len(new)} environments to install, about {sum(recipe.size_mb for recipe in new):,} MB in all")
     for recipe in chosen:
         if recipe.missing_hardware and len(chosen) > 1:
             show_line(f"{recipe.name}: left out, it needs {recipe.missing_hardware}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,8 @@ EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "clone": (torch.clone, (X,)),
     "casts": (lambda x: (x.to(torch.int32), x.half(), x.bfloat16(), x.to(torch.bool)), (POSITIVE,)),
     "shapes": (lambda x: (x.view(4, 3), x.t(), x[None], x[:, :1].squeeze(1), x[:1].expand(5, 4), x.flatten()), (X,)),
+    "as_strided": (lambda x, image: (x.as_strided((2, 2, 3), (4, 1, 1), 3), x.as_strided((12,), (1,)),
+                   image.as_strided((3, 5), (5, 2), 7)), (X, IMAGE.to(memory_format=torch.channels_last))),
     "select and slice": (lambda x: (x[1], x[-1, 1:], x[:, ::2], x[5:]), (X,)),
     "cat and split": (lambda x, y: (torch.cat([x, y], -1), *torch.split(x, [1, 3], 1)), (X, Y)),
     "flip": (lambda x: x.flip(0, 1), (X,)),
@@ -67,6 +70,8 @@ EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "any": (lambda x: (x.any(), x.any(1)), (FLAGS,)),
     "argmax": (lambda x: (x.argmax(1), x.argmin(0, keepdim=True), x.argmax()), (X,)),
     "max with positions": (lambda x: (*x.max(1), *x.min(0, keepdim=True)), (X,)),
+    "vector_norm": (lambda x: [torch.linalg.vector_norm(x, order, dim, keepdim=order == 2) for order, dim in
+                               ((2, None), (1, 0), (3.5, 1), (0, 1), (math.inf, (0, 1)), (-math.inf, 1))], (X,)),
     "var": (lambda x: (x.var(1), x.var((0, 1), correction=0, keepdim=True)), (X,)),
     "cumsum": (lambda x, n: (x.cumsum(1), n.to(torch.int8).cumsum(0)), (X, WHOLE)),
     "softmax": (lambda x: (torch.softmax(x, -1), torch.softmax(x, 0), torch.log_softmax(x, 1)), (X,)),
@@ -75,6 +80,11 @@ EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "gather": (lambda x, i: (torch.gather(x, 1, i), torch.gather(x, 0, i % 3)), (X, INDEX)),
     "index_select": (lambda x: torch.index_select(x, 1, torch.tensor([3, 0, 0])), (X,)),
     "embedding": (lambda x, i: F.embedding(i % 3, x), (X, INDEX)),
+    "embedding_bag": (lambda table, rows, starts, by: (
+        F.embedding_bag(rows, table, starts, mode="sum", per_sample_weights=by), F.embedding_bag(rows, table, starts),
+        F.embedding_bag(rows, table, starts, mode="max", padding_idx=2),
+        F.embedding_bag(rows, table, starts, mode="sum", include_last_offset=True)),
+        (X, torch.tensor([0, 2, 1, 1, 2, 0]), torch.tensor([0, 2, 2, 6]), Y.flatten()[:6])),
     "index": (lambda x: (x[torch.tensor([2, 0])], x[:, torch.tensor([1, 1])]), (X,)),
     "scatter": (lambda x, i, y: (x.scatter(1, i, y), x.scatter(1, i[:, :2], 5.0)), (X, INDEX[:, [0, 1, 2]], Y)),
     "scatter_add": (lambda x, i, y: x.scatter_add(1, i, y), (X, INDEX, Y)),
@@ -85,11 +95,21 @@ EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "layer_norm": (lambda x, y: (F.layer_norm(x, (4,)), F.layer_norm(x, (4,), y[0], y[1])), (X, Y)),
     "batch_norm": (lambda x, y: F.batch_norm(x, y[0], y[1].abs() + 1, y[2], y[0]), (IMAGE, Y)),
     "group_norm": (lambda x, y: F.group_norm(x, 2, y[0], y[1]), (IMAGE, Y)),
+    "attention": (lambda x: F.scaled_dot_product_attention(*[x.transpose(1, 2)] * 3).transpose(1, 2).view(8, -1),
+                  (IMAGE.reshape(2, 4, 3, 14),)),
+    "convolution of a row": (lambda x, w: F.conv1d(x, w, stride=2, padding=1, dilation=2),
+                             (IMAGE[0], IMAGE[1, :2, :, :3])),
+    "convolution of a volume": (lambda x, w: F.conv3d(x, w, padding=(0, 1, 0)), (IMAGE[:, None], _CORNER[:, None])),
     "convolution": (lambda x, w: F.conv2d(x, w, torch.ones(2), stride=2, padding=1), (IMAGE, _CORNER)),
     "grouped convolution": (lambda x, w: F.conv2d(x, w, groups=4, dilation=2), (IMAGE, _KERNELS)),
     "max_pool2d": (lambda x: (F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1, ceil_mode=True)), (IMAGE,)),
     "avg_pool2d": (lambda x: (F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
                               F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
                               F.avg_pool2d(x, (2, 3), divisor_override=5)), (IMAGE,)),
+    "upsample_nearest2d": (lambda x: [F.interpolate(x, size=size, scale_factor=scale) for size, scale in
+                           (((5, 9), None), (None, 2), (None, (1.3, 0.6)))], (IMAGE,)),
+    "upsample_bilinear2d": (lambda x: [
+        F.interpolate(x, size=size, scale_factor=scale, mode="bilinear", align_corners=align)
+        for size, scale in (((5, 9), None), ((1, 12), None), (None, (1.3, 0.6))) for align in (False, True)], (IMAGE,)),
     "adaptive_avg_pool2d": (lambda x: (F.adaptive_avg_pool2d(x, (3, 4)), F.adaptive_avg_pool2d(x, 1)), (IMAGE,)),
 }  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mindgap.platforms.aten.runtimes import AtenRuntime, MindSpore, Mlx
-from mindgap.platforms.aten.table import COMPOSED, TABLE, Graph
+from mindgap.platforms.aten.table import COMPOSED, TABLE, Graph, decomposed
 from mindgap.platforms.registry import adapter_class, resolve
 from mindgap.program.build import named_results
 from tests.platforms.aten.examples import EXAMPLES, IMAGE, X, Y
@@ -20,7 +20,7 @@ from tests.platforms.running import as_module
 
 
 def exported(function: Callable[..., Any], tensors: tuple[torch.Tensor, ...]) -> Any:
-    return torch.export.export(as_module(function), tensors, strict=False).run_decompositions()
+    return decomposed(torch.export.export(as_module(function), tensors, strict=False))
 
 
 def difference(results: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:

@@ -45,8 +45,8 @@ def torch_words() -> Callable[..., Any]:
         "gelu": torch.nn.functional.gelu,
         "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
         "layer_norm": lambda x, shape, w, b, eps: torch.layer_norm(x, shape, w, b, eps),
-        "convolution": lambda x, w, stride, pad, dilation, groups: torch.conv2d(
-            x, w, None, stride, pad, dilation, groups
+        "convolution": lambda x, w, stride, pad, dilation, groups: torch.convolution(
+            x, w, None, stride, pad, dilation, False, [0] * len(stride), groups
         ),
         "argsort": lambda x, dim, descending: torch.sort(x, dim, descending)[1],
         "scatter": torch.scatter,

@@ -61,12 +61,11 @@ def mindspore_words() -> Callable[..., Any]:
         return first(lambda: functional.layer_norm(x, shape, weight, bias, eps), lambda: older(x, weight, bias)[0])()
 
     def convolution(x: Any, w: Any, stride: Any, pad: Any, dilation: Any, groups: int) -> Any:
-        if len(x.shape) != 4:
-            raise NotImplementedError("convolution of other than two dimensions is not supported by mindgap's words")
-        return first(
-            lambda: functional.conv2d(x, w, None, stride, pad, dilation, groups),
-            lambda: ops.conv2d(x, w, None, stride, "pad", pad, dilation, groups),
-        )()
+        name = f"conv{len(x.shape) - 2}d"
+        new, old = getattr(functional, name, None), getattr(ops, name, None)
+        calls = [] if new is None else [lambda: new(x, w, None, stride, pad, dilation, groups)]
+        calls += [] if old is None else [lambda: old(x, w, None, stride, "pad", pad, dilation, groups)]
+        return first(*calls)()
 
     def scatter(reduction: str) -> Callable[..., Any]:
         return lambda x, dim, index, source: ops.tensor_scatter_elements(x, index, source, dim, reduction)

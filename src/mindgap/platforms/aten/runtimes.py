@@ -58,7 +58,7 @@ class AtenRuntime(Platform):
         remembered = self.spec.options.get(LOWERING) == REMEMBERED
         exported = export(case, clock, lowering() if remembered else None)
         with clock(Stage.CONVERT), quiet():
-            graph = table.Graph(exported.exported.run_decompositions(), vocabulary(type(self)))
+            graph = table.Graph(table.decomposed(exported.exported), vocabulary(type(self)))
         prepared = ExportedRun(case, exported, graph.run)
         prepared.composed = graph.composed
         return prepared
@@ -149,7 +149,7 @@ def lowering() -> Lowering:
     from torch.export import default_decompositions
 
     decompositions = default_decompositions()
-    return Lowering(Decomposition(lambda exported: exported.run_decompositions(), lambda: set(decompositions)))
+    return Lowering(Decomposition(table.decomposed, lambda: set(decompositions)))
 
 
 def _own_text(source: str) -> str:
@@ -161,7 +161,7 @@ _SCRIPT: Final = """
 def on_platform(model, inputs):
     import sys
 
-    exported = torch.export.export(model, tuple(inputs), strict=False).run_decompositions()
+    exported = decomposed(torch.export.export(model, tuple(inputs), strict=False))
     words = {words}()
     seen = set()
 
@@ -180,7 +180,7 @@ _RECORDING: Final = """
 KINDS = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 complex64 complex128 bool_".split()
 recorder = Recorder({speaks})
 recorder.words = {words}()
-exported = torch.export.export(model, tuple(inputs), strict=False).run_decompositions()
+exported = decomposed(torch.export.export(model, tuple(inputs), strict=False))
 opening = '''{opening}'''
 print("SHORT", [*opening.splitlines(), *recorder.record(lambda say: Graph(exported, say), inputs)])
 """

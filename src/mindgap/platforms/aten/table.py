@@ -129,6 +129,22 @@ def _squeeze(say: Say, x: Any, dims: int | Sequence[int]) -> Any:
     return say("reshape", x, tuple(size for dim, size in enumerate(x.shape) if dim not in gone or size != 1))
 
 
+@meaning("as_strided", composed=True)
+def _as_strided(
+    say: Say, x: Any, shape: Sequence[int], strides: Sequence[int], offset: int | None = None, *, given: torch.Tensor
+) -> Any:
+    """`given` says how torch lays x out; an array of the runtime has no such order."""
+    order = sorted(range(given.dim()), key=lambda dim: (given.stride(dim), given.shape[dim]), reverse=True)
+    compact = given.permute(order).is_contiguous()
+    if not compact or given.numel() * given.element_size() != given.untyped_storage().nbytes():
+        raise NotImplementedError("as_strided of a part of a tensor is not supported by mindgap's table")
+    flat = say("reshape", say("transpose", x, tuple(order)) if order else x, (-1,))
+    places = torch.arange(given.numel()).as_strided(tuple(shape), tuple(strides), offset or 0).flatten()
+    if not places.equal(torch.arange(given.numel())):
+        flat = say("take", flat, say("array", places), 0)
+    return say("reshape", flat, tuple(shape))
+
+
 @meaning("select")
 def _select(say: Say, x: Any, dim: int, index: int) -> Any:
     cut: list[Any] = [slice(None)] * len(x.shape)
@@ -231,6 +247,29 @@ def _max(say: Say, x: Any, dim: int | None = None, keep: bool = False, *, node: 
     return say(f"a{node}", x, (dim,), keep), say(f"arg{node}", x, dim, keep)
 
 
+@meaning("linalg_vector_norm", composed=True)
+def _norm(
+    say: Say, x: Any, order: float = 2, dims: Any = None, keep: bool = False, *, expected: torch.dtype, **_: Any
+) -> Any:
+    axes = _dims(x, dims)
+    x = say("cast", x, _wide(expected))
+    if order == 0:
+        return say("sum", say("cast", say("ne", x, 0), _wide(expected)), axes, keep)
+    if order == 2:
+        return say("sqrt", say("sum", say("mul", x, x), axes, keep))
+    size = say("abs", x)
+    if abs(order) == math.inf:
+        return say("amax" if order > 0 else "amin", size, axes, keep)
+    if order == 1:
+        return say("sum", size, axes, keep)
+    return say("pow", say("sum", say("pow", size, order), axes, keep), 1 / order)
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """The type in which torch adds up."""
+    return dtype if dtype.itemsize > 2 else torch.float32
+
+
 @meaning("var", composed=True)
 def _var(say: Say, x: Any, dims: Any = None, correction: float = 1, keepdim: bool = False, **_: Any) -> Any:
     axes = _dims(x, dims)
@@ -283,6 +322,48 @@ def _index_select(say: Say, x: Any, dim: int, index: Any) -> Any:
 @meaning("embedding")
 def _embedding(say: Say, table: Any, index: Any, *_: Any, **__: Any) -> Any:
     return say("take", table, index, 0)
+
+
+@meaning("_embedding_bag_forward_only", "_embedding_bag", composed=True)
+def _embedding_bag(
+    say: Say,
+    table: Any,
+    indices: Any,
+    offsets: Any,
+    scale_gradient: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    weights: Any = None,
+    include_last: bool = False,
+    padding: int = -1,
+    *,
+    given: torch.Tensor,
+) -> Any:
+    count, bags = indices.shape[0], offsets.shape[0] - include_last
+    rows = say("cast", say("take", table, indices, 0), _wide(given.dtype))
+    if weights is not None:
+        rows = say("mul", rows, say("reshape", say("cast", weights, _wide(given.dtype)), (count, 1)))
+    place = say("reshape", say("range", 0, count, 1, torch.int64), (1, count))
+    offsets = say("cast", offsets, torch.int64)
+    if not include_last:
+        offsets = say("concatenate", [offsets, say("full", (1,), count, torch.int64)], 0)
+    starts, ends = _slice(say, offsets, 0, 0, bags), _slice(say, offsets, 0, 1, bags + 1)
+    inside = say("logical_and", say("ge", place, say("reshape", starts, (bags, 1))),
+                 say("lt", place, say("reshape", ends, (bags, 1))))  # fmt: skip
+    if padding >= 0:
+        kept = say("reshape", say("ne", indices, padding), (1, count))
+        inside = say("logical_and", inside, kept)
+    size = say("sum", say("cast", inside, _wide(given.dtype)), (1,), True)
+    mask, rows = say("reshape", inside, (bags, count, 1)), say("reshape", rows, (1, count, -1))
+    absent = say("full", (), -math.inf if mode == 2 else 0.0, _wide(given.dtype))
+    chosen = say("where", mask, rows, absent)
+    if mode == 2:
+        nothing = say("full", (), 0.0, _wide(given.dtype))
+        return say("where", say("gt", size, 0), say("amax", chosen, (1,), False), nothing), None, None, None
+    total = say("sum", chosen, (1,), False)
+    if mode == 1:
+        total = say("div", total, say("maximum", size, say("full", (), 1.0, _wide(given.dtype))))
+    return total, None, None, None
 
 
 @meaning("index")
@@ -427,6 +508,67 @@ def _adaptive(say: Say, x: Any, out: Sequence[int]) -> Any:
     return say("reshape", whole, (*x.shape[:-2], *out))
 
 
+def _scales(x: Any, out: Sequence[int] | None, scales: Sequence[Any]) -> list[tuple[int, int, float]]:
+    """For each of the last two dimensions its length, the new one, and how far apart its new elements are."""
+    factors = list(scales[0] or (None, None)) if len(scales) == 1 else list(scales) or [None, None]
+    lengths = list(x.shape[-2:])
+    sizes = out or [math.floor(length * factor) for length, factor in zip(lengths, factors)]
+    return [
+        (length, size, 1 / factor if factor else length / size) for length, size, factor in zip(lengths, sizes, factors)
+    ]
+
+
+@meaning("upsample_nearest2d", composed=True)
+def _nearest(say: Say, x: Any, out: Sequence[int] | None, *scales: Any) -> Any:
+    for dim, (length, size, scale) in zip((-2, -1), _scales(x, out, scales)):
+        step = torch.tensor(scale, dtype=torch.float32)
+        places = (torch.arange(size, dtype=torch.float32) * step).floor().long().clamp(max=length - 1)
+        x = say("take", x, say("array", places), dim % len(x.shape))
+    return x
+
+
+@meaning("upsample_bilinear2d", composed=True)
+def _bilinear(
+    say: Say, x: Any, out: Sequence[int] | None, align: bool, *scales: Any, expected: torch.dtype, **_: Any
+) -> Any:
+    if not expected.is_floating_point:
+        raise NotImplementedError(f"bilinear interpolation of {expected} is not supported by mindgap's table")
+    wide, rank = _wide(expected), len(x.shape)
+    x = say("cast", x, wide)
+    for dim, (length, size, scale) in zip((rank - 2, rank - 1), _scales(x, out, scales)):
+        step = torch.tensor((length - 1) / max(size - 1, 1) if align else scale, dtype=wide)
+        new = torch.arange(size, dtype=wide)
+        place = new * step if align else ((new + 0.5) * step - 0.5).clamp(min=0)
+        first = place.floor().long().clamp(max=length - 1)
+        second = (first + 1).clamp(max=length - 1)
+        shape = (size,) if dim == rank - 1 else (size, 1)
+        upper = say("constant", (place - first).tolist(), shape, x)
+        lower = say("constant", (1 - (place - first)).tolist(), shape, x)
+        near, far = (say("take", x, say("array", at), dim) for at in (first, second))
+        x = say("add", say("mul", near, lower), say("mul", far, upper))
+    return x
+
+
+def decomposed(exported: Any) -> Any:
+    """An exported program in core ATen.
+
+    Torch's own decomposition of attention lays its result out as (L, N, H, E), its kernel as the query is: a `view` of
+    it, which is right after the kernel, is refused after the decomposition. So the layout is put right.
+    """
+    table = torch.export.default_decompositions()
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    theirs = table[attention]
+
+    def as_the_kernel(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        result, *rest = theirs(query, *args, **kwargs)
+        order = sorted(range(query.dim()), key=query.stride, reverse=True)
+        back = [order.index(dim) for dim in range(query.dim())]
+        return result.permute(order).contiguous().permute(back), *rest
+
+    table[attention] = as_the_kernel
+    return exported.run_decompositions(table)
+
+
 class Graph:
     """An exported program in core ATen, interpreted with a runtime's own calls."""
 
@@ -475,6 +617,7 @@ class Graph:
         code = TABLE[name].__code__
         asked = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         told = {"node": name, "expected": getattr(expected, "dtype", None)}
+        told["given"] = next((arg.meta["val"] for arg in node.args if isinstance(arg, torch.fx.Node)), None)
         result = TABLE[name](self.say, *args, **kwargs, **{key: told[key] for key in asked if key in told})
         if isinstance(expected, torch.Tensor):
             return self.say("cast", result, expected.dtype)
