@@ -308,7 +308,7 @@ class Noise:
         """An element that is normalised by itself: x * scale - x * scale is 0, or a rounding error of the product."""
         given = {item.name: call.argument(at, item.name, item.default_value)
                  for at, item in enumerate(ops.arguments_of(call.op))}  # fmt: skip
-        weight, eps = given["weight"], given.get("eps", given.get("epsilon"))
+        weight, eps = given["weight"], float(given.get("eps", given.get("epsilon")) or 0.0)
         if eps <= 0 or given.get("training", given.get("use_input_stats")) is False:
             return
         size = call.args[0].abs() * (eps**-0.5 * (1.0 if weight is None else float(weight.abs().max())))
