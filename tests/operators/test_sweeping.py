@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from mindgap.errors import UsageError
 from mindgap.operators.observed import Grade, Observed, read_sweep, shares
 from mindgap.operators.sweeping import sweep, universe
 from mindgap.operators.universe import models_of
-from mindgap.records.variant import KINDS, SPECIAL, Sweep
+from mindgap.records.variant import EMPTY, KINDS, SPECIAL, Sweep
 from mindgap.variants.base import load_bases
 from mindgap.variants.invocations import Invoking
 from mindgap.variants.streaming import described
@@ -73,6 +74,17 @@ def test_a_cell_is_shown_alone_once_for_each_kind_of_difference(tmp_path: Path) 
             "WHERE v.conclusion = 'diverges'"
         ).fetchone()
     assert asked == 2 * shown  # not one for each wrong invocation
+
+
+def test_what_goes_wrong_without_elements_only_is_told_apart(tmp_path: Path) -> None:
+    asked = ["aten.neg.default"]
+    assert sweep(tmp_path, ["herd"], asked, ["float32"], kinds=("ordinary", EMPTY), config=config()).complete
+    for program, told in ((1, True), (0, False)):
+        with sqlite3.connect(tmp_path / "ledger.sqlite") as data:
+            data.execute("UPDATE verdicts SET conclusion = 'diverges', kind = 'shape', blame = 'candidate' "
+                         "WHERE program = ?", (program,))  # fmt: skip
+        cell = read_sweep(tmp_path).cell("herd", asked[0], "float32")
+        assert (cell.grade, cell.only_exceptional) == (Grade.WRONG, told)
 
 
 def test_a_platform_that_dies_on_every_call_ends_no_sweep(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 import torch
 
@@ -102,6 +104,11 @@ REACH = [
     ("shift-out-of-range", lambda t: t << 64, [torch.tensor([1, 2])], [0, 1]),
     ("nan-bits", lambda t: torch.copysign(torch.ones(3), t), [torch.tensor([NAN, -1.0, 1.0])], [0]),
     ("tie-order", lambda t: torch.argmax(t, -1), [torch.tensor([[1.0, 1.0], [1.0, 2.0]])], [0]),
+    ("tie-order", lambda t: t.topk(1, largest=False, sorted=False)[1],
+     [torch.tensor([*permutations([0, 0, 3, 2]), (1, 0, 3, 2)])], list(range(24))),
+    ("tie-order", lambda t: t.sort(0, descending=True)[1][:, 0], [torch.tensor([[5, 1], [7, 2], [5, 3]])], [1, 2]),
+    ("tie-order", lambda t: t.max(1, keepdim=True)[1], [torch.tensor([[NAN, 1.0, NAN], [1.0, 2.0, 2.5]])], [0]),
+    ("tie-order", lambda t: t.argmin(), [torch.tensor([[1, 2], [1, 3]])], [0]),
     ("duplicate-writes", lambda t, i, s: t.scatter(0, i, s),
      [torch.zeros(4), torch.tensor([0, 0, 3]), torch.tensor([1.0, 2.0, 3.0])], [0]),
     ("duplicate-writes", lambda t, i, s: t.index_copy(0, i, s),

@@ -16,7 +16,7 @@ from mindgap.campaign.reader import open_ledger, plan_of
 from mindgap.errors import UsageError
 from mindgap.execution.pulse import NO_ANSWER
 from mindgap.records.outcome import Stage, Status
-from mindgap.records.variant import ROLES, SPECIAL, Sweep
+from mindgap.records.variant import EMPTY, ROLES, SPECIAL, Sweep
 from mindgap.records.verdict import Blame, Conclusion, Kind
 
 COMPILED: Final = "compiled"
@@ -73,7 +73,8 @@ class Cell:
     refused_like_eager: int = 0
     """Invocations that eager refuses as well; they count for nothing."""
     only_exceptional: bool = False
-    """Whether every invocation that is not right has exceptional values: numbers between bounds are right."""
+    """Whether every invocation that is not right has exceptional values or no element: numbers between bounds are
+    right."""
     confirmed: bool = False
     """Whether the worst one was run again, alone and in a fresh process, and gave the same."""
 
@@ -210,7 +211,7 @@ def _observed(
             exercised.add((op, dtype))
         if platform != BASELINE:
             made = _Invocation(number, eager == Status.OK.value, *rest)
-            rows.setdefault((platform, op, dtype), []).append(replace(made, is_special=kind == SPECIAL))
+            rows.setdefault((platform, op, dtype), []).append(replace(made, is_special=kind in (SPECIAL, EMPTY)))
     return Observed(
         sweep=sweep,
         platforms=tuple(name for name in platforms if name != BASELINE),
@@ -254,7 +255,7 @@ class _Invocation:
     fallback: float = 0.0
     """The share of its operators that ran elsewhere than the platform says."""
     is_special: bool = False
-    """Whether it was made of exceptional values."""
+    """Whether it was made of exceptional values, or its first tensor has no element."""
 
     @property
     def is_late(self) -> bool:

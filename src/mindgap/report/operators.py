@@ -164,7 +164,7 @@ def _observed(answer: Answer, most: int) -> Iterator[Section]:
         "operators",
         "run",
         "fully supported",
-        "but for exceptional values",
+        "but for exceptional or no values",
         "weighted by models",
         "operators by grade",
     ]

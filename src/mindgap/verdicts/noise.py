@@ -294,12 +294,11 @@ class Noise:
 
     def _disturb_transform(self, call: Call, result: torch.Tensor) -> None:
         """The error of a Fourier transform follows the norm of its whole result, not the element: by symmetry some
-        elements are exactly 0 in one algorithm and a rounding error in another."""
+        elements are exactly 0 in one algorithm and a rounding error in another. The squares of large numbers overflow, so
+        the largest is taken out."""
         parts = torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
         dims = [dim % result.dim() for dim in transformed(call)] + [result.dim()] * result.is_complex()
-        peak = (
-            parts.abs().amax(dims, keepdim=True).clamp_min(torch.finfo(parts.dtype).tiny)
-        )  # whose square may overflow
+        peak = parts.abs().amax(dims, keepdim=True).clamp_min(torch.finfo(parts.dtype).tiny)
         size = ((parts / peak).square().mean(dims, keepdim=True).sqrt() * peak).expand(parts.shape).contiguous()
         noise = (self.pool.perturbed(size, growth(call)) - size).nan_to_num(0.0, 0.0, 0.0)
         self._add(call, result, torch.view_as_complex(noise) if result.is_complex() else noise)
@@ -308,7 +307,7 @@ class Noise:
         """An element that is normalised by itself: x * scale - x * scale is 0, or a rounding error of the product."""
         given = {item.name: call.argument(at, item.name, item.default_value)
                  for at, item in enumerate(ops.arguments_of(call.op))}  # fmt: skip
-        weight, eps = given["weight"], given.get("eps", given.get("epsilon"))
+        weight, eps = given["weight"], float(given.get("eps", given.get("epsilon")) or 0.0)
         if eps <= 0 or given.get("training", given.get("use_input_stats")) is False:
             return
         size = call.args[0].abs() * (eps**-0.5 * (1.0 if weight is None else float(weight.abs().max())))

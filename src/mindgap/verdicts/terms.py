@@ -66,9 +66,9 @@ def _reduced(call: Call) -> int:
 def alone(call: Call) -> bool:
     """Whether a normalisation takes the mean of one element, which is the element."""
     known = traits(call.op)
-    if not known.centres:
+    first = call.args[0] if known.centres else None
+    if first is None or not first.numel():
         return False
-    first = call.args[0]
     if known.terms is not Terms.DIMS:
         return length(call) == 1
     groups = next((call.args[at] for name in ("num_groups", "group")

@@ -33,29 +33,58 @@ def _tie_matches(call: Call) -> bool:
     if len(call.function._schema.returns) == traits(call.op).indices:  # type: ignore[attr-defined]
         return False  # returns a value, not an index
     axis = dimension(call)
-    ordered = (source.reshape(-1) if axis is None else source).sort(dim=-1 if axis is None else axis).values
-    axis = -1 if axis is None else axis
-    before, after = ordered.narrow(axis, 0, ordered.shape[axis] - 1), ordered.narrow(axis, 1, ordered.shape[axis] - 1)
-    same = before == after
-    if source.is_floating_point():
-        same = same | (before.isnan() & after.isnan())
+    same = _neighbours(source.reshape(-1) if axis is None else source, -1 if axis is None else axis)[2]
     return bool(same.any())
 
 
+def _neighbours(source: torch.Tensor, axis: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The elements in order, their places, and which are equal to the one behind them."""
+    ordered, places = source.sort(dim=axis, stable=True)
+    count = ordered.shape[axis] - 1
+    before, after = ordered.narrow(axis, 0, count), ordered.narrow(axis, 1, count)
+    same = before == after
+    return ordered, places, same | (before.isnan() & after.isnan()) if source.is_floating_point() else same
+
+
+def _next_of_a_tie(source: torch.Tensor, axis: int) -> torch.Tensor:
+    """For each place that of the next equal element, round in circles; its own where no other is equal."""
+    ordered, places, same = _neighbours(source, axis)
+    ranks = torch.ones_like(places).cumsum(axis) - 1
+    edge = torch.zeros_like(ordered.narrow(axis, 0, 1), dtype=torch.bool)
+    first = ranks.masked_fill(torch.cat([edge, same], axis), 0).cummax(axis).values
+    following = torch.where(torch.cat([same, edge], axis), ranks + 1, first)
+    return torch.empty_like(places).scatter_(axis, places, places.gather(axis, following))
+
+
 def _tie_scramble(call: Call, result: Any, attempt: int, generator: torch.Generator) -> Any:
-    """Order the same values after shuffling them; equal values then come in another order."""
+    """Each element of a tie for the next one; then order the same values after shuffling them."""
     source = call.args[0]
     axis = dimension(call)
     flat = source.reshape(-1) if axis is None else source
-    along = 0 if axis is None else axis
+    along = 0 if axis is None else axis % source.dim()
     count = flat.shape[along]
-    order = torch.arange(count).flip(0) if attempt == 0 else torch.randperm(count, generator=generator)
+    if attempt == 0 and not call.name.startswith("cum"):  # a running maximum knows no element behind it
+        return _in_place_of(result, flat, along, axis)
+    order = torch.arange(count).flip(0) if attempt < 2 else torch.randperm(count, generator=generator)
     moved = flat.index_select(along, order)
     again = replace(call, args=[moved if axis is not None else moved.reshape(source.shape), *call.args[1:]]).make()
     if isinstance(again, torch.Tensor):
         return order[again]
     values, positions = again
     return values, order[positions]
+
+
+def _in_place_of(result: Any, flat: torch.Tensor, along: int, axis: int | None) -> Any:
+    """The same result with each place that it names replaced by that of an equal element, where there is one."""
+    values, positions = (None, result) if isinstance(result, torch.Tensor) else result
+    tied = _next_of_a_tie(flat, along)
+    if axis is None:
+        other = tied[positions]
+    elif positions.dim() == flat.dim():
+        other = tied.gather(along, positions)
+    else:
+        other = tied.gather(along, positions.unsqueeze(along)).squeeze(along)
+    return other if values is None else (values, other)
 
 
 # ---- an order that was not asked for
