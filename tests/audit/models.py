@@ -122,11 +122,15 @@ class Placeholders(EndOfText):
         return self.head(self.embed(kept).mean(1))  # type: ignore[no-any-return]
 
 
-class RareWord(Placeholders):
-    """One token, wherever it stands, decides the output."""
+class RareWord(EndOfText):
+    """One token of many, wherever it stands, decides the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(4000, 16)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return torch.where((ids == 42).any(dim=1, keepdim=True), 7.0, super().forward(ids))
+        return torch.where((ids == 942).any(dim=1, keepdim=True), 7.0, self.head(self.embed(ids).mean(1)))
 
 
 class Experts(nn.Module):

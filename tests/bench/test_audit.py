@@ -7,6 +7,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from types import MappingProxyType
 
 import pytest
@@ -18,7 +19,7 @@ from mindgap.bench.audited import Stored
 from mindgap.bench.canaries import FAMILIES, plant
 from mindgap.bench.measurement import Measurement, Row
 from mindgap.bench.parting import ONE_PLATFORM
-from mindgap.bench.planting import MARK
+from mindgap.bench.planting import MARK, Site, Unfit
 from mindgap.bench.published import published_lines, published_measures
 from mindgap.corpus.store import Entry, Status, Store
 from mindgap.errors import UsageError
@@ -137,6 +138,12 @@ def test_a_trigger_of_one_platform_never_fires_on_eager(parameter: int) -> None:
     for seed in range(20):
         x = torch.randn(images().shape, generator=torch.Generator().manual_seed(seed)) * 10 ** (seed / 10 - 1)
         assert not bool((run([x]) == MARK).any())
+
+
+def test_a_detector_that_no_input_moves_is_no_canary() -> None:
+    site = Site(case_of(Classifier(), images()), 0, 0, (images(), images()), torch.zeros(2, 10))
+    with pytest.raises(Unfit, match="no input moves"):
+        FAMILIES["where on a feature"](site, 0, Random(0))
 
 
 def test_what_the_paper_measured_is_measured_of_a_branch_that_is_known() -> None:

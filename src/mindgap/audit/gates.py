@@ -272,7 +272,9 @@ def _forced(watcher: Watcher, flow: Flow, item: Resting, reaches: list[Reach]) -
     takes_over = _takes_over(watcher, item, reach, runs, shift)
     if not item.exact:
         fired = tuple(n for n, v in enumerate(watcher.values[item.node.id]) if _is_half_way(item, reach, v))
-    if fired and not (_takes_over_as_seen(watcher, flow, item, runs, shift) if item.exact else takes_over):
+    if item.exact and fired and takes_over:
+        takes_over = _takes_over_as_seen(watcher, flow, item, runs, shift)
+    if fired and not takes_over:
         count = f"{len(fired)} of {len(watcher.outputs)} inputs"
         return Excused(where, Honest.FIRES, f"{count}, and the output still follows the input")
     if _guards(flow, item.node):

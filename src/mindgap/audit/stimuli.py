@@ -6,7 +6,7 @@ All stay within the range of the example's own numbers, so that whatever they fi
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -42,6 +42,10 @@ class Field:
     def span(self) -> float:
         return self.high - self.low
 
+
+_COMPARING: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_REPLACING: Final = frozenset({"where", "masked_fill", "index_put", "clone"})
+"""Operators that pass numbers on, but for some."""
 
 Maker: TypeAlias = Callable[[torch.Tensor, Field, torch.Generator], torch.Tensor]
 
@@ -143,11 +147,14 @@ def _one_changed(tensor: torch.Tensor, field: Field, rng: torch.Generator) -> to
 
 
 def _named(tensor: torch.Tensor, field: Field, rng: torch.Generator) -> torch.Tensor:
-    """Drawn, and at one place each the numbers that the program compares with: an end mark, a padding token."""
+    """Drawn, and at one place each some of the numbers that the program compares with: an end mark, a padding token.
+
+    Some, because one that the program refuses must not keep the others out.
+    """
     changed = _drawn(tensor, field, rng).reshape(-1)
-    order = torch.randperm(len(field.named), generator=rng).tolist()
+    chosen = torch.randperm(len(field.named), generator=rng)[: 1 + len(field.named) // 2].tolist()
     places = torch.randperm(tensor.numel(), generator=rng)[: max(1, tensor.numel() // 2)].tolist()
-    for which, place in zip(order, places):
+    for which, place in zip(chosen, places):
         changed[place] = field.named[which]
     return changed.reshape(tensor.shape)
 
@@ -197,7 +204,7 @@ def _made(tensor: torch.Tensor, field: Field, number: int, rng: torch.Generator)
 def fields_of(program: Program, examples: Sequence[Tensors]) -> list[Field]:
     """The range of each input: of the examples' numbers, and of indices up to the end of what they point into."""
     found = []
-    ends, compared = _ends(program), _compared(program)
+    ends, compared, beside = _ends(program), _compared(program, _COMPARING), _compared(program)
     for place, item in enumerate(program.inputs):
         given = [example[place] for example in examples if example[place].numel()]
         known = [part.double() for part in given if not part.is_complex()]
@@ -207,19 +214,23 @@ def fields_of(program: Program, examples: Sequence[Tensors]) -> list[Field]:
         if given and not given[0].is_floating_point():
             end = ends.get(item.id)
             low, high = (min(0.0, low), max(high, 1.0)) if end is None else (0.0, float(end - 1))
-        named = tuple(n for n in compared.get(item.id, ()) if low <= n <= high)
-        found.append(Field(low, high, named))
+        # What the program asks for is an ordinary number of the input, though the example may have none so large.
+        asked = [n for n in compared.get(item.id, ()) if item.id not in ends or 0 <= n < ends[item.id]]
+        named = dict.fromkeys([*asked, *(n for n in beside.get(item.id, ()) if low <= n <= high)])
+        found.append(Field(low, high, tuple(named)))
     return found
 
 
 def carried(program: Program) -> dict[int, int]:
-    """Values that are an input in another shape or type, and that input."""
+    """Values that are an input in another shape or type, or with some numbers replaced, and that input."""
     origin = {item.id: item.id for item in program.inputs}
     for node in program.nodes:
         known = traits(node.op)
-        first = node.args[0] if node.args else None
-        if isinstance(first, Ref) and int(first) in origin and (known.view or known.casts or known.selects):
-            origin[node.id] = origin[int(first)]
+        passed = node.args[1:3] if base_name(node.op) == "where" else node.args[:1]
+        passes = known.view or known.casts or known.selects or base_name(node.op) in _REPLACING
+        for first in passed if passes else ():
+            if isinstance(first, Ref) and int(first) in origin:
+                origin[node.id] = origin[int(first)]
     return origin
 
 
@@ -251,12 +262,12 @@ def _indices(node: Node) -> Iterator[tuple[int, int]]:
             yield int(node.args[2]), int(node.args[1])
 
 
-def _compared(program: Program) -> dict[int, tuple[int, ...]]:
-    """By input: whole numbers that stand beside it in a call."""
+def _compared(program: Program, by: Collection[str] = ()) -> dict[int, tuple[int, ...]]:
+    """By input: whole numbers that stand beside it in a call, of some operators or of any."""
     origin = carried(program)
     found: dict[int, list[int]] = {}
     for node in program.nodes:
-        if traits(node.op).view or traits(node.op).casts:
+        if traits(node.op).view or traits(node.op).casts or (by and base_name(node.op) not in by):
             continue
         numbers = [
             int(leaf) for _, leaf in leaves(node.args[1:]) if isinstance(leaf, int) and not isinstance(leaf, Ref)

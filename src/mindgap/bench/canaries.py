@@ -62,7 +62,10 @@ Planter: TypeAlias = Callable[[Site, int, Random], tuple[Case, list[int]]]
 def _calibrated(score: Score, site: Site, margin: float) -> tuple[Score, float]:
     """A score, and a threshold that no ordinary input comes near: `margin` times their whole span above the largest."""
     with torch.no_grad():
-        seen = torch.cat([score(x).reshape(-1).double() for x in site.ordinary])
+        scores = [score(x).reshape(-1).double() for x in site.ordinary]
+    if all(torch.equal(one, scores[0]) for one in scores):
+        raise Unfit("no input moves what it reads")
+    seen = torch.cat(scores)
     if not bool(seen.isfinite().all()):
         raise Unfit("the detector overflows")
     span = max(float(seen.max() - seen.min()), 1e-3 * float(seen.abs().max()), 1e-6)
