@@ -275,3 +275,10 @@ def test_a_transform_by_its_definition_is_rounding(transform, shape):
     found = judge(ok("eager", function(x)), [ok("c", by_definition(x)), ok("wrong", wrong)], survey)
     assert found["c"].verdict.conclusion is not Conclusion.DIVERGES  # signs of zeros are a hazard
     assert found["wrong"].verdict.conclusion is Conclusion.DIVERGES
+
+
+@pytest.mark.parametrize("window", [torch.hann_window, torch.blackman_window])
+def test_a_window_has_noise_where_its_terms_cancel(window):
+    spread = spread_of(lambda t: t + window(10, periodic=False), torch.zeros(10))
+    eps = torch.finfo(torch.float32).eps
+    assert 0.1 * eps < float(spread[0]) < 4 * eps

@@ -137,3 +137,17 @@ def test_no_noise_in_scales_that_a_shape_is_made_from(tmp_path: Path) -> None:
     path = saved(tmp_path / "resize.onnx", [node], {"x": [1, 1, 4, 4]}, ["y"], {"scales": scales})
     found = survey(OnnxFile(str(path)), given(x=torch.arange(16.0).reshape(1, 1, 4, 4))).output("y")
     assert found is not None and not found.distrust
+
+
+def test_what_makes_float32_by_default_is_float64_in_the_reference_and_a_window_has_noise(tmp_path: Path) -> None:
+    """The terms of a window cancel at its ends."""
+    nodes = [
+        helper.make_node("BlackmanWindow", ["n"], ["w"], periodic=0),
+        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+        helper.make_node("Sum", ["w", "x", "zeros"], ["y"]),
+    ]
+    constants = {"n": np.int64(10), "shape": np.array([10])}
+    path = saved(tmp_path / "m.onnx", nodes, {"x": [10]}, ["y"], constants)
+    output = survey(OnnxFile(str(path)), given(x=torch.zeros(10))).output("y")
+    assert output is not None and not output.distrust and output.spread is not None
+    assert float(output.spread[0]) > 1e-8

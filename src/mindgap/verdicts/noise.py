@@ -57,6 +57,8 @@ class _Plan:
     """Whether it is a plain sum or mean."""
     converts: torch.dtype | None = None
     """What it makes of whole numbers before it rounds; noise needs the same."""
+    makes: bool = False
+    """Whether it computes numbers from none, or from whole ones that only count, as a window does."""
     simple: bool = False
     """Whether noise on those arguments and on the result is all."""
 
@@ -78,9 +80,12 @@ class _Plan:
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
         simple = simple and not (call.inplace or known.distance or known.recurs or known.transforms)
+        converts = _converts(call)
+        makes = not call.inplace and converts is None and not any(map(_is_floating, call.tensors()))
         return cls(
-            kind, call.inplace, growth(call), positions, adds=known.adds, converts=_converts(call), simple=simple
-        )
+            kind, call.inplace, growth(call), positions, adds=known.adds, converts=converts, makes=makes,
+            simple=simple and not makes,
+        )  # fmt: skip
 
 
 _PLANS: Final[dict[Any, _Plan]] = {}
@@ -195,6 +200,8 @@ class Noise:
             self._disturb_recurrence(call, result)
         if traits(call.op).transforms and not call.inplace and result.numel():
             self._disturb_transform(call, result)
+        if plan.makes:
+            self._disturb_made(call, result)
         self._disturb(call, result, plan)
         return result
 
@@ -299,12 +306,23 @@ class Noise:
         noise = (self.pool.perturbed(size, growth(call)) - size).nan_to_num(0.0, 0.0, 0.0)
         self._add(call, result, torch.view_as_complex(noise) if result.is_complex() else noise)
 
+    def _disturb_made(self, call: Call, result: Any) -> None:
+        """The terms of a window are of the size of its largest element: where they cancel, the error follows that."""
+        for tensor in tensors_in(result):
+            if tensor.dtype in EPS and 0 < tensor.numel() <= LARGEST_POOL:
+                size = torch.nan_to_num(tensor, 0.0, 0.0, 0.0).abs().amax().expand(tensor.shape).contiguous()
+                self._add(call, tensor, self.pool.perturbed(size) - size)
+
     def _add(self, call: Call, result: torch.Tensor, noise: torch.Tensor) -> None:
         """Noise where the result is not known to be exact."""
         masks = self.exact.get(call.key)
         if masks is not None and masks[0] is not None:
             noise = noise.masked_fill(masks[0], 0.0)
         result.copy_(torch.where(noise == 0, result, result + noise))  # adding 0.0 would lose the sign of -0.0
+
+
+def _is_floating(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _takes_products(call: Call) -> bool:
@@ -339,7 +357,7 @@ def _power_of_two(factor: float) -> int:
 def _converts(call: Call) -> torch.dtype | None:
     """The precision that an operator computes in when it is given whole numbers alone and does not return such."""
     given = call.tensors()
-    if call.inplace or not given or any(tensor.is_floating_point() or tensor.is_complex() for tensor in given):
+    if call.inplace or not given or any(map(_is_floating, given)):
         return None
     with torch.random.fork_rng(devices=[]):
         found = [tensor.real.dtype if tensor.is_complex() else tensor.dtype for tensor in tensors_in(call.make())]
