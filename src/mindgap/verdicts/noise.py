@@ -25,6 +25,12 @@ SCAN_PER_ULP: Final = 4 * THRESHOLD
 """A running sum of n terms has one accumulator, and equal terms make it err the same way at every step: by half a unit
 of a value that grows to the last one, n / 4 units at most. So much is allowed in all."""
 
+AS_A_WHOLE: Final = frozenset(
+    f"onnx.{kind}" for kind in ["DFT", "STFT", "GRU", "LSTM", "RNN", "BlackmanWindow", "HammingWindow", "HannWindow"]
+)
+"""Nodes of ONNX files whose inner sums and products nobody sees: transforms, whose elements are 0 by symmetry in one
+algorithm and a rounding error in another; recurrences, which keep a part of a state (1 - z); windows."""
+
 MANY: Final = 4096
 """Elements from which speed counts more than the sign of a zero."""
 
@@ -57,8 +63,8 @@ class _Plan:
     """Whether it is a plain sum or mean."""
     converts: torch.dtype | None = None
     """What it makes of whole numbers before it rounds; noise needs the same."""
-    makes: bool = False
-    """Whether it computes numbers from none, or from whole ones that only count, as a window does."""
+    as_a_whole: bool = False
+    """Whether the error of an element follows the size of the whole result: sums that nobody sees cancel inside."""
     simple: bool = False
     """Whether noise on those arguments and on the result is all."""
 
@@ -80,11 +86,12 @@ class _Plan:
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
         simple = simple and not (call.inplace or known.distance or known.recurs or known.transforms)
-        converts = _converts(call)
-        makes = not call.inplace and converts is None and not any(map(_is_floating, call.tensors()))
+        converts = None if call.op in AS_A_WHOLE else _converts(call)
+        counts = converts is None and not any(map(_is_floating, call.tensors()))  # as the length of a window does
+        as_a_whole = call.op in AS_A_WHOLE or (counts and not call.inplace)
         return cls(
-            kind, call.inplace, growth(call), positions, adds=known.adds, converts=converts, makes=makes,
-            simple=simple and not makes,
+            kind, call.inplace, growth(call), positions, adds=known.adds, converts=converts,
+            as_a_whole=as_a_whole, simple=simple and not as_a_whole,
         )  # fmt: skip
 
 
@@ -200,8 +207,8 @@ class Noise:
             self._disturb_recurrence(call, result)
         if traits(call.op).transforms and not call.inplace and result.numel():
             self._disturb_transform(call, result)
-        if plan.makes:
-            self._disturb_made(call, result)
+        if plan.as_a_whole:
+            self._disturb_whole(call, result)
         self._disturb(call, result, plan)
         return result
 
@@ -306,11 +313,12 @@ class Noise:
         noise = (self.pool.perturbed(size, growth(call)) - size).nan_to_num(0.0, 0.0, 0.0)
         self._add(call, result, torch.view_as_complex(noise) if result.is_complex() else noise)
 
-    def _disturb_made(self, call: Call, result: Any) -> None:
-        """The terms of a window are of the size of its largest element: where they cancel, the error follows that."""
+    def _disturb_whole(self, call: Call, result: Any) -> None:
+        """The terms of a window, or of a state that is kept, are as large as the result is elsewhere."""
         for tensor in tensors_in(result):
             if tensor.dtype in EPS and 0 < tensor.numel() <= LARGEST_POOL:
-                size = torch.nan_to_num(tensor, 0.0, 0.0, 0.0).abs().amax().expand(tensor.shape).contiguous()
+                size = torch.nan_to_num(tensor, 0.0, 0.0, 0.0).square().mean().sqrt()
+                size = size.expand(tensor.shape).contiguous()
                 self._add(call, tensor, self.pool.perturbed(size) - size)
 
     def _add(self, call: Call, result: torch.Tensor, noise: torch.Tensor) -> None:

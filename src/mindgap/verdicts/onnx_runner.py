@@ -41,6 +41,11 @@ ALIKE: Final = {
 rounds inside, which is safe and vague."""
 
 _REDUCTIONS: Final = {"ReduceSum": "aten.sum.dim_IntList", "ReduceMean": "aten.mean.dim"}
+_RESIZES: Final = {
+    b"nearest": "aten.clone.default",
+    b"linear": "aten.upsample_bilinear2d.default",
+    b"cubic": "aten.upsample_bicubic2d.default",
+}
 _DATA_INPUTS: Final = {"Resize": 1, "Upsample": 1}
 """How many inputs of an operator are data; the others describe its shape, where no noise belongs."""
 _TYPED: Final = {
@@ -222,6 +227,9 @@ def _alike(node: Any) -> str:
     kind = node.onnx_node.op_type
     if node.onnx_node.domain not in ("", "ai.onnx"):
         return f"onnx.{kind}"
+    if kind in ("Resize", "Upsample"):
+        mode = next((item.s for item in node.onnx_node.attribute if item.name == "mode"), b"nearest")
+        return _RESIZES.get(mode, f"onnx.{kind}")
     return _REDUCTIONS.get(kind) or ALIKE.get(kind) or f"onnx.{kind}"
 
 
