@@ -367,3 +367,10 @@ def test_rare_types_are_compared(dtype):
     assert verdict(ok("eager", first), ok("c", first.clone()), survey).conclusion is Conclusion.AGREES
     found = verdict(ok("eager", first), ok("c", second), survey)
     assert found.conclusion is Conclusion.DIVERGES and found.worst == "output[2]"
+
+
+def test_unsigned_values_are_shown_as_they_are():
+    right = torch.tensor([1, 40000], dtype=torch.int32).to(torch.uint16)
+    wrong = torch.tensor([1, 50000], dtype=torch.int32).to(torch.uint16)
+    found = verdict(ok("eager", right), ok("c", wrong), surveyed(lambda t: t.clone(), right))
+    assert "output[1] is 50000, eager has 40000" in found.sentence, found

@@ -302,3 +302,10 @@ def test_an_element_that_is_normalised_by_itself_is_the_bias_but_for_rounding(na
     for candidate in ("bias", "fused"):
         assert found[candidate].verdict.conclusion is not Conclusion.DIVERGES, found[candidate].verdict.sentence
     assert found["wrong"].verdict.conclusion is Conclusion.DIVERGES
+
+
+@pytest.mark.parametrize("window", [torch.hann_window, torch.blackman_window])
+def test_a_window_has_noise_where_its_terms_cancel(window):
+    spread = spread_of(lambda t: t + window(10, periodic=False), torch.zeros(10))
+    eps = torch.finfo(torch.float32).eps
+    assert 0.1 * eps < float(spread[0]) < 4 * eps

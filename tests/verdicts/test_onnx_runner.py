@@ -137,3 +137,40 @@ def test_no_noise_in_scales_that_a_shape_is_made_from(tmp_path: Path) -> None:
     path = saved(tmp_path / "resize.onnx", [node], {"x": [1, 1, 4, 4]}, ["y"], {"scales": scales})
     found = survey(OnnxFile(str(path)), given(x=torch.arange(16.0).reshape(1, 1, 4, 4))).output("y")
     assert found is not None and not found.distrust
+
+
+def test_what_makes_float32_by_default_is_float64_in_the_reference_and_a_window_has_noise(tmp_path: Path) -> None:
+    """The terms of a window cancel at its ends."""
+    nodes = [
+        helper.make_node("BlackmanWindow", ["n"], ["w"], periodic=0),
+        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+        helper.make_node("Sum", ["w", "x", "zeros"], ["y"]),
+    ]
+    constants = {"n": np.int64(10), "shape": np.array([10])}
+    path = saved(tmp_path / "m.onnx", nodes, {"x": [10]}, ["y"], constants)
+    output = survey(OnnxFile(str(path)), given(x=torch.zeros(10))).output("y")
+    assert output is not None and not output.distrust and output.spread is not None
+    assert float(output.spread[0]) > 1e-8
+
+
+def test_a_recurrence_and_a_transform_round_by_the_size_of_their_whole_result(tmp_path: Path) -> None:
+    """A gate that is nearly 1 keeps a state that is nearly 0; a constant signal has one frequency."""
+    nodes = [
+        helper.make_node("GRU", ["x", "w", "r", "b"], ["", "state"], hidden_size=1),
+        helper.make_node("DFT", ["signal"], ["spectrum"], axis=1),
+    ]
+    constants = {
+        "w": np.array([[[9.0], [1.0], [1.0]]], np.float32),
+        "r": np.zeros((1, 3, 1), np.float32),
+        "b": np.array([[7.0, 0, 0, 0, 0, 0]], np.float32),
+        "signal": np.ones((1, 6, 1), np.float32),
+    }
+    path = saved(tmp_path / "m.onnx", nodes, {"x": [2, 2, 1]}, ["state", "spectrum"], constants)
+    x = torch.tensor([[[1.0], [-1.0]], [[1.0], [-1.0]]])
+    found = survey(OnnxFile(str(path)), given(x=x))
+    assert not found.problem, found.problem
+    state, spectrum = found.output("state"), found.output("spectrum")
+    assert state is not None and state.spread is not None and state.reference is not None
+    assert spectrum is not None and spectrum.spread is not None
+    assert abs(float(state.reference.flatten()[0])) < 1e-6 and float(state.spread.flatten()[0]) > 1e-8
+    assert float(spectrum.spread.min()) > 1e-8

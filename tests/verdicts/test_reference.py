@@ -54,6 +54,15 @@ def test_an_overflow_that_is_due_is_right():
     assert verdict(known, x * x, torch.tensor([1e30])).conclusion is Conclusion.DIVERGES
 
 
+@pytest.mark.parametrize("function", [torch.nan_to_num, lambda t: t.clamp(max=torch.finfo(torch.float32).max)])
+def test_an_infinity_is_wrong_where_the_largest_number_is_due(function):
+    x = torch.tensor([float("inf"), 1.0, 2.0])
+    known = surveyed(function, x)
+    assert verdict(known, function(x), function(x)).conclusion is Conclusion.AGREES
+    found = verdict(known, function(x), x)
+    assert (found.conclusion, found.kind, found.blame) == (Conclusion.DIVERGES, Kind.NONFINITE, Blame.CANDIDATE)
+
+
 def test_a_rounded_decision_in_half_is_not_a_defect():
     x = torch.tensor([0.01, 1.0, 0.02]).half()
     known = surveyed(lambda t: torch.floor(torch.cos(t)), x)

@@ -337,7 +337,7 @@ class _Tally:
         wrong = self._wrong
         worst = self.worst_bad if wrong else self.worst_rounded
         has_index = worst.ratio >= 0
-        shown = _shown(worst.values) if has_index else ("", "", "")
+        shown = _shown(worst.values, self.eager.dtype) if has_index else ("", "", "")
         return Comparison(
             output=self.name,
             conclusion=conclusion,
@@ -363,7 +363,9 @@ class _Tally:
     def _elements(self) -> Iterator[WrongElement]:
         for ratio, flat, values in self.elements:
             place = ", ".join(map(str, self._index(flat)))
-            yield WrongElement(f"{self.name}[{place}]" if place else self.name, *_shown(values), ratio)
+            yield WrongElement(
+                f"{self.name}[{place}]" if place else self.name, *_shown(values, self.eager.dtype), ratio
+            )
 
     def _kind(self, wrong: int) -> Kind:
         if not real_view(self.eager).is_floating_point():
@@ -408,9 +410,16 @@ def _top(values: torch.Tensor) -> float:
     return float(values.max()) if len(values) else 0.0
 
 
-def _shown(values: tuple[object, object, object]) -> tuple[str, str, str]:
+_UNSIGNED: Final = {torch.uint16: 1 << 16, torch.uint32: 1 << 32, torch.uint64: 1 << 64}
+"""Types that are compared as signed ones with the same bits, and how many values they have."""
+
+
+def _shown(values: tuple[object, object, object], dtype: torch.dtype) -> tuple[str, str, str]:
     """The values of candidate, eager and reference, with as many digits as it takes to tell the first two apart."""
-    candidate, eager, reference = values
+    if dtype in _UNSIGNED:
+        candidate, eager, reference = (v % _UNSIGNED[dtype] if isinstance(v, int) else v for v in values)
+    else:
+        candidate, eager, reference = values
     digits = next((n for n in (7, 10) if _show(candidate, n) != _show(eager, n)), 17)
     return _show(candidate, digits), _show(eager, digits), _show(reference, digits)
 

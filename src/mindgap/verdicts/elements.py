@@ -94,7 +94,7 @@ def deviation(values: torch.Tensor, expected: Expected) -> torch.Tensor:
     """Distance of each element from the nearer of the two right answers, as a multiple of the bound.
 
     Infinity where a NaN or an infinity stands in place of something else; an overflow counts as a value just
-    beyond the largest number.
+    beyond the largest number, unless that number itself is due: where something saturates.
     """
     if not expected.dtype.is_floating_point:
         return _discrete(values, expected)
@@ -103,6 +103,7 @@ def deviation(values: torch.Tensor, expected: Expected) -> torch.Tensor:
     for answer in (expected.reference, expected.stepwise):
         if answer is not None:
             torch.minimum(found, _distance(wide, answer.to(torch.float64), expected), out=found)
+    found[_infinite_beyond(wide, expected)] = torch.inf
     if expected.flips is not None:
         found[expected.flips] = 0.0
     return found
@@ -112,7 +113,20 @@ def apart(first: torch.Tensor, second: torch.Tensor, expected: Expected) -> torc
     """Distance between two platforms as a multiple of the bound."""
     if not expected.dtype.is_floating_point:
         return _discrete(first, Expected(expected.dtype, second, expected.spread))
-    return _distance(first.to(torch.float64), second.to(torch.float64), expected)
+    one, other = first.to(torch.float64), second.to(torch.float64)
+    found = _distance(one, other, expected)
+    found[_infinite_beyond(one, expected) != _infinite_beyond(other, expected)] = torch.inf
+    return found
+
+
+def _infinite_beyond(values: torch.Tensor, expected: Expected) -> torch.Tensor:
+    """Where an infinity stands in place of exactly the largest number of a type: nothing rounds to that in float64, so
+    it is meant."""
+    if expected.reference is None:
+        return torch.zeros_like(values, dtype=torch.bool)
+    size = expected.reference.to(torch.float64).abs()
+    meant = (size == torch.finfo(expected.dtype).max) | (size == torch.finfo(torch.float64).max)
+    return meant & values.isinf()
 
 
 def _distance(values: torch.Tensor, answer: torch.Tensor, expected: Expected) -> torch.Tensor:

@@ -25,6 +25,12 @@ SCAN_PER_ULP: Final = 4 * THRESHOLD
 """A running sum of n terms has one accumulator, and equal terms make it err the same way at every step: by half a unit
 of a value that grows to the last one, n / 4 units at most. So much is allowed in all."""
 
+AS_A_WHOLE: Final = frozenset(
+    f"onnx.{kind}" for kind in ["DFT", "STFT", "GRU", "LSTM", "RNN", "BlackmanWindow", "HammingWindow", "HannWindow"]
+)
+"""Nodes of ONNX files whose inner sums and products nobody sees: transforms, whose elements are 0 by symmetry in one
+algorithm and a rounding error in another; recurrences, which keep a part of a state (1 - z); windows."""
+
 MANY: Final = 4096
 """Elements from which speed counts more than the sign of a zero."""
 
@@ -57,6 +63,8 @@ class _Plan:
     """Whether it is a plain sum or mean."""
     converts: torch.dtype | None = None
     """What it makes of whole numbers before it rounds; noise needs the same."""
+    as_a_whole: bool = False
+    """Whether the error of an element follows the size of the whole result: sums that nobody sees cancel inside."""
     simple: bool = False
     """Whether noise on those arguments and on the result is all."""
 
@@ -78,9 +86,13 @@ class _Plan:
         noisy = [call.args[position] for position in positions]
         simple = all(isinstance(a, torch.Tensor) and a.dtype in EPS and a.numel() <= LARGEST_POOL for a in noisy)
         simple = simple and not (call.inplace or known.distance or known.recurs or known.transforms or alone(call))
+        converts = None if call.op in AS_A_WHOLE else _converts(call)
+        counts = converts is None and not any(map(_is_floating, call.tensors()))  # as the length of a window does
+        as_a_whole = call.op in AS_A_WHOLE or (counts and not call.inplace)
         return cls(
-            kind, call.inplace, growth(call), positions, adds=known.adds, converts=_converts(call), simple=simple
-        )
+            kind, call.inplace, growth(call), positions, adds=known.adds, converts=converts,
+            as_a_whole=as_a_whole, simple=simple and not as_a_whole,
+        )  # fmt: skip
 
 
 _PLANS: Final[dict[Any, _Plan]] = {}
@@ -197,6 +209,8 @@ class Noise:
             self._disturb_transform(call, result)
         if alone(call):
             self._disturb_alone(call, result[0] if isinstance(result, tuple) else result)
+        if plan.as_a_whole:
+            self._disturb_whole(call, result)
         self._disturb(call, result, plan)
         return result
 
@@ -294,8 +308,8 @@ class Noise:
 
     def _disturb_transform(self, call: Call, result: torch.Tensor) -> None:
         """The error of a Fourier transform follows the norm of its whole result, not the element: by symmetry some
-        elements are exactly 0 in one algorithm and a rounding error in another. The squares of large numbers overflow, so
-        the largest is taken out."""
+        elements are exactly 0 in one algorithm and a rounding error in another. The largest is taken out, as squares
+        of large numbers overflow."""
         parts = torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
         dims = [dim % result.dim() for dim in transformed(call)] + [result.dim()] * result.is_complex()
         peak = parts.abs().amax(dims, keepdim=True).clamp_min(torch.finfo(parts.dtype).tiny)
@@ -314,12 +328,24 @@ class Noise:
         size = size.to(result.dtype).reshape(result.shape)
         self._add(call, result, (self.pool.perturbed(size) - size).nan_to_num(0.0, 0.0, 0.0))
 
+    def _disturb_whole(self, call: Call, result: Any) -> None:
+        """The terms of a window, or of a state that is kept, are as large as the result is elsewhere."""
+        for tensor in tensors_in(result):
+            if tensor.dtype in EPS and 0 < tensor.numel() <= LARGEST_POOL:
+                size = torch.nan_to_num(tensor, 0.0, 0.0, 0.0).square().mean().sqrt()
+                size = size.expand(tensor.shape).contiguous()
+                self._add(call, tensor, self.pool.perturbed(size) - size)
+
     def _add(self, call: Call, result: torch.Tensor, noise: torch.Tensor) -> None:
         """Noise where the result is not known to be exact."""
         masks = self.exact.get(call.key)
         if masks is not None and masks[0] is not None:
             noise = noise.masked_fill(masks[0], 0.0)
         result.copy_(torch.where(noise == 0, result, result + noise))  # adding 0.0 would lose the sign of -0.0
+
+
+def _is_floating(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _takes_products(call: Call) -> bool:
@@ -354,7 +380,7 @@ def _power_of_two(factor: float) -> int:
 def _converts(call: Call) -> torch.dtype | None:
     """The precision that an operator computes in when it is given whole numbers alone and does not return such."""
     given = call.tensors()
-    if call.inplace or not given or any(tensor.is_floating_point() or tensor.is_complex() for tensor in given):
+    if call.inplace or not given or any(map(_is_floating, given)):
         return None
     with torch.random.fork_rng(devices=[]):
         found = [tensor.real.dtype if tensor.is_complex() else tensor.dtype for tensor in tensors_in(call.make())]

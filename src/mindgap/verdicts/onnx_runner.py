@@ -41,8 +41,18 @@ ALIKE: Final = {
 rounds inside, which is safe and vague."""
 
 _REDUCTIONS: Final = {"ReduceSum": "aten.sum.dim_IntList", "ReduceMean": "aten.mean.dim"}
+_RESIZES: Final = {
+    b"nearest": "aten.clone.default",
+    b"linear": "aten.upsample_bilinear2d.default",
+    b"cubic": "aten.upsample_bicubic2d.default",
+}
 _DATA_INPUTS: Final = {"Resize": 1, "Upsample": 1}
 """How many inputs of an operator are data; the others describe its shape, where no noise belongs."""
+_TYPED: Final = {
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"), "output_datatype"),
+    **dict.fromkeys(("RandomNormal", "RandomUniform"), "dtype"),
+}
+"""The attribute with the type of the result, of operators that make float32 without it."""
 _NARROW: Final = (1, 10, 16)
 """float32, float16 and bfloat16 among the numbers of TensorProto.DataType."""
 _WIDE: Final = 11
@@ -217,6 +227,9 @@ def _alike(node: Any) -> str:
     kind = node.onnx_node.op_type
     if node.onnx_node.domain not in ("", "ai.onnx"):
         return f"onnx.{kind}"
+    if kind in ("Resize", "Upsample"):
+        mode = next((item.s for item in node.onnx_node.attribute if item.name == "mode"), b"nearest")
+        return _RESIZES.get(mode, f"onnx.{kind}")
     return _REDUCTIONS.get(kind) or ALIKE.get(kind) or f"onnx.{kind}"
 
 
@@ -281,9 +294,16 @@ def _widen_graph(graph: Any) -> None:
 
 
 def _widen_nodes(nodes: Any) -> None:
+    from onnx import helper, numpy_helper
+
     for node in nodes:
+        named = {attribute.name for attribute in node.attribute}
+        if _TYPED.get(node.op_type, "") not in ("", *named):
+            node.attribute.append(helper.make_attribute(_TYPED[node.op_type], _WIDE))
+        if node.op_type == "ConstantOfShape" and "value" not in named:
+            node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
         for attribute in node.attribute:
-            if attribute.name in ("to", "dtype") and attribute.i in _NARROW:
+            if attribute.name in ("to", "dtype", "output_datatype") and attribute.i in _NARROW:
                 attribute.i = _WIDE
             if attribute.HasField("t"):
                 _widen_tensor(attribute.t)
