@@ -39,6 +39,12 @@ CALLS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "floor_divide of floats": (torch.floor_divide, tensor([1.0]), tensor([0.1])),
         "gelu with tanh": (lambda x: F.gelu(x, approximate="tanh"), tensor([1.0])),
     },
+    "iree:vulkan": {
+        "depthwise convolution": (
+            lambda x, w: F.conv2d(x, w, padding=1, groups=2),
+            torch.arange(1.0, 33.0).reshape(1, 2, 4, 4), torch.arange(1.0, 19.0).reshape(2, 1, 3, 3),
+        ),
+    },
     "jax": {
         "fmod of floats": (torch.fmod, tensor([1.0]), tensor([0.1])),
         "cumsum of int8": (lambda x: x.cumsum(0), tensor([100, 27], dtype=torch.int8)),

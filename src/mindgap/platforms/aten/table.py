@@ -354,7 +354,7 @@ def _embedding_bag(
         kept = say("reshape", say("ne", indices, padding), (1, count))
         inside = say("logical_and", inside, kept)
     size = say("sum", say("cast", inside, _wide(given.dtype)), (1,), True)
-    mask, rows = say("reshape", inside, (bags, count, 1)), say("reshape", rows, (1, count, -1))
+    mask, rows = say("reshape", inside, (bags, count, 1)), say("reshape", rows, (1, count, table.shape[1]))
     absent = say("full", (), -math.inf if mode == 2 else 0.0, _wide(given.dtype))
     chosen = say("where", mask, rows, absent)
     if mode == 2:
@@ -561,7 +561,7 @@ def decomposed(exported: Any) -> Any:
 
     def as_the_kernel(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         result, *rest = theirs(query, *args, **kwargs)
-        order = sorted(range(query.dim()), key=query.stride, reverse=True)
+        order = sorted(range(query.dim()), key=lambda dim: query.stride(dim), reverse=True)
         back = [order.index(dim) for dim in range(query.dim())]
         return result.permute(order).contiguous().permute(back), *rest
 
