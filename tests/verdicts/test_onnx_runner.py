@@ -10,9 +10,12 @@ import pytest
 import torch
 
 from mindgap.program.inputs import Inputs
+from mindgap.records.verdict import Conclusion
+from mindgap.verdicts.judge import judge
 from mindgap.verdicts.onnx_runner import ALIKE, OnnxFile
 from mindgap.verdicts.runner import Call, runner_of
 from mindgap.verdicts.surveyor import survey
+from tests.verdicts.programs import ok
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -174,3 +177,12 @@ def test_a_recurrence_and_a_transform_round_by_the_size_of_their_whole_result(tm
     assert spectrum is not None and spectrum.spread is not None
     assert abs(float(state.reference.flatten()[0])) < 1e-6 and float(state.spread.flatten()[0]) > 1e-8
     assert float(spectrum.spread.min()) > 1e-8
+
+
+def test_a_cast_that_saturates_is_not_one_that_overflows(tmp_path: Path) -> None:
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E5M2)
+    path = saved(tmp_path / "m.onnx", [node], {"x": [2]}, ["y"])
+    known = survey(OnnxFile(str(path)), given(x=torch.tensor([1e6, 1.0])))
+    right, wrong = (torch.tensor([most, 1.0]).to(torch.float8_e5m2) for most in (57344.0, torch.inf))
+    found = judge(ok("eager", right), [ok("c", wrong)], known)["c"].verdict
+    assert found.conclusion in (Conclusion.DIVERGES, Conclusion.UNJUDGED), found

@@ -127,6 +127,7 @@ def read_batch(worker: Worker, request: ReadBatch) -> Batch:
 
 def _own_batch(loaded: Loaded) -> int | None:
     """The batch that a program or file has been made for; None where it may have any size."""
+    sizes: set[int | None]
     if loaded.program is not None:
         sizes = {item.meta.shape[0] for item in loaded.program.inputs if item.meta.shape}
     elif loaded.file:

@@ -103,7 +103,8 @@ def deviation(values: torch.Tensor, expected: Expected) -> torch.Tensor:
     for answer in (expected.reference, expected.stepwise):
         if answer is not None:
             torch.minimum(found, _distance(wide, answer.to(torch.float64), expected), out=found)
-    found[_infinite_beyond(wide, expected)] = torch.inf
+    if expected.reference is not None:
+        found[_infinite_beyond(wide, expected.reference, expected.dtype)] = torch.inf
     if expected.flips is not None:
         found[expected.flips] = 0.0
     return found
@@ -115,18 +116,20 @@ def apart(first: torch.Tensor, second: torch.Tensor, expected: Expected) -> torc
         return _discrete(first, Expected(expected.dtype, second, expected.spread))
     one, other = first.to(torch.float64), second.to(torch.float64)
     found = _distance(one, other, expected)
-    found[_infinite_beyond(one, expected) != _infinite_beyond(other, expected)] = torch.inf
+    right = expected.reference
+    strange = [
+        _infinite_beyond(values, right if right is not None else due, expected.dtype)
+        for values, due in ((one, other), (other, one))
+    ]
+    found[strange[0] != strange[1]] = torch.inf
     return found
 
 
-def _infinite_beyond(values: torch.Tensor, expected: Expected) -> torch.Tensor:
+def _infinite_beyond(values: torch.Tensor, due: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Where an infinity stands in place of exactly the largest number of a type: nothing rounds to that in float64, so
     it is meant."""
-    if expected.reference is None:
-        return torch.zeros_like(values, dtype=torch.bool)
-    size = expected.reference.to(torch.float64).abs()
-    meant = (size == torch.finfo(expected.dtype).max) | (size == torch.finfo(torch.float64).max)
-    return meant & values.isinf()
+    size = due.to(torch.float64).abs()
+    return values.isinf() & ((size == torch.finfo(dtype).max) | (size == torch.finfo(torch.float64).max))
 
 
 def _distance(values: torch.Tensor, answer: torch.Tensor, expected: Expected) -> torch.Tensor:

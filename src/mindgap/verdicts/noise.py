@@ -329,10 +329,11 @@ class Noise:
         self._add(call, result, (self.pool.perturbed(size) - size).nan_to_num(0.0, 0.0, 0.0))
 
     def _disturb_whole(self, call: Call, result: Any) -> None:
-        """The terms of a window, or of a state that is kept, are as large as the result is elsewhere."""
+        """The terms of a window or transform are as large as its largest element; a gate of a GRU is at most 1."""
+        least = 1.0 if call.op == "onnx.GRU" else 0.0
         for tensor in tensors_in(result):
             if tensor.dtype in EPS and 0 < tensor.numel() <= LARGEST_POOL:
-                size = torch.nan_to_num(tensor, 0.0, 0.0, 0.0).square().mean().sqrt()
+                size = torch.nan_to_num(tensor, 0.0, 0.0, 0.0).abs().amax().clamp_min(least)
                 size = size.expand(tensor.shape).contiguous()
                 self._add(call, tensor, self.pool.perturbed(size) - size)
 
