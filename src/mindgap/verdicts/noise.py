@@ -308,8 +308,8 @@ class Noise:
 
     def _disturb_transform(self, call: Call, result: torch.Tensor) -> None:
         """The error of a Fourier transform follows the norm of its whole result, not the element: by symmetry some
-        elements are exactly 0 in one algorithm and a rounding error in another. The largest is taken out, as squares
-        of large numbers overflow."""
+        elements are exactly 0 in one algorithm and a rounding error in another. The largest is taken out: squares may
+        overflow."""
         parts = torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
         dims = [dim % result.dim() for dim in transformed(call)] + [result.dim()] * result.is_complex()
         peak = parts.abs().amax(dims, keepdim=True).clamp_min(torch.finfo(parts.dtype).tiny)
