@@ -62,6 +62,7 @@ def test_an_operator_that_is_missing_is_named() -> None:
 @pytest.mark.parametrize("function, why", [
     (lambda x: torch.conv_transpose2d(x, torch.ones(4, 2, 3, 3)), "transposed"),
     (lambda x: torch.max_pool2d(x, 2, dilation=2), "dilated"),
+    (lambda x: x[:, 1:].as_strided((2, 2), (1, 1)), "a part of a tensor"),
 ])  # fmt: skip
 def test_what_the_table_leaves_out_is_told(function: Any, why: str) -> None:
     with pytest.raises(NotImplementedError, match=why):
