@@ -68,10 +68,13 @@ def prove(
     result = {key: p for key in order if (p := known.get(key)) and p.tried and p.invocation == accused[key].worst}
     left = [key for key in order if key not in result]
     lock = threading.Lock()
+    stopped = threading.Event()  # Ctrl-C reaches the main thread alone
 
     def go_on(first: int) -> None:
         with Pool(limits=settings.limits) as pool, open_ledger(directory) as data:
             for key in left[first::jobs]:
+                if stopped.is_set():
+                    return
                 invocation = accused[key].worst
                 assert invocation is not None
                 tell("scripts", f"{len(result)} of {len(order)}: {key[1]} on {key[0]}")
@@ -86,7 +89,10 @@ def prove(
                     rows = [asdict(item) for item in result.values()]
                     write_whole(directory / FILE, json.dumps(rows, indent=1) + "\n")
 
-    in_parallel(jobs, go_on, range(jobs))
+    try:
+        in_parallel(jobs, go_on, range(jobs))
+    finally:
+        stopped.set()
     return [result[key] for key in order if key in result]
 
 

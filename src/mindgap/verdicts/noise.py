@@ -275,7 +275,7 @@ class Noise:
     def _disturb_by_argument(self, call: Call, result: Any) -> None:
         """Noise in proportion to |x|, or to 1 where the formula subtracts 1 (`exp(x) - 1`, `log(1 + exp(x))`)."""
         value = result[0] if isinstance(result, tuple) else result
-        source = call.args[0]
+        source = call.args[0].to(value.dtype)  # of whole numbers as well
         if value.dtype not in EPS or value.numel() > LARGEST_POOL:
             return
         masks = self.exact.get(call.key)
