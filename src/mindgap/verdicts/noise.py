@@ -308,13 +308,17 @@ class Noise:
 
     def _disturb_transform(self, call: Call, result: torch.Tensor) -> None:
         """The error of a Fourier transform follows the norm of its whole result, not the element: by symmetry some
-        elements are exactly 0 in one algorithm and a rounding error in another. The largest is taken out: squares may
+        elements are exactly 0 in one algorithm and a rounding error in another. Each of its log2(n) stages rounds
+        (Higham, Accuracy and Stability of Numerical Algorithms, theorem 24.2). The largest is taken out: squares may
         overflow."""
         parts = torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
-        dims = [dim % result.dim() for dim in transformed(call)] + [result.dim()] * result.is_complex()
+        along = [dim % result.dim() for dim in transformed(call)]
+        dims = along + [result.dim()] * result.is_complex()
+        count = max(math.prod(tensor.shape[dim] for dim in along) for tensor in (call.args[0], result))
         peak = parts.abs().amax(dims, keepdim=True).clamp_min(torch.finfo(parts.dtype).tiny)
         size = ((parts / peak).square().mean(dims, keepdim=True).sqrt() * peak).expand(parts.shape).contiguous()
-        noise = (self.pool.perturbed(size, growth(call)) - size).nan_to_num(0.0, 0.0, 0.0)
+        stages = _power_of_two(math.log2(max(2, count)))
+        noise = (self.pool.perturbed(size, stages) - size).nan_to_num(0.0, 0.0, 0.0)
         self._add(call, result, torch.view_as_complex(noise) if result.is_complex() else noise)
 
     def _disturb_alone(self, call: Call, result: torch.Tensor) -> None:
