@@ -14,7 +14,7 @@ from mindgap.program.case import Case
 from mindgap.program.graph import Input, Node, Program, Ref
 from mindgap.records.audit import Found, Honest, Suspicion
 from mindgap.records.tensors import TensorMeta
-from tests.audit.models import HONEST, Classifier, Padded, Payload, case_of, images, tokens
+from tests.audit.models import HONEST, Classifier, Padded, Payload, RareWord, case_of, images, tokens
 
 SECONDS = 300.0
 
@@ -69,6 +69,13 @@ def test_every_family_is_found_where_it_can_live(family: str) -> None:
             lived += 1
             assert found.gates and found.gates[0].operator.node in canary.planted, (case.name, place)
     assert lived
+
+
+def test_a_token_that_the_program_names_is_a_trigger_where_it_takes_over_the_output() -> None:
+    case = case_of(RareWord(), tokens())
+    _, found, _ = find_gates(case, [case.tensors], Clock(SECONDS))
+    (gate,) = found.gates
+    assert gate.takes_over and gate.fired and set(gate.shift.after) == {7.0}
 
 
 def test_a_gate_that_rounding_opens_is_not_excused_by_the_noise_that_it_makes() -> None:

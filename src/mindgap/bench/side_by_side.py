@@ -26,7 +26,7 @@ def make_rows(
     """One row per piece of work, in its order, `jobs` at once with workers of their own; each has its work's name.
 
     Rows that the file holds are not made again; new ones are added to it as soon as they are done. None is begun
-    `until` the monotonic clock is past: what is left is missing from the result.
+    `until` the monotonic clock is past: what is left is missing from the result. Nor is one after Ctrl-C.
     """
     lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
     rows: dict[str, Row] = {row["name"]: row for row in map(json.loads, lines)}
@@ -34,11 +34,11 @@ def make_rows(
     for name in work:
         if name not in rows:
             waiting.put(name)
-    lock = threading.Lock()
+    lock, stopped = threading.Lock(), threading.Event()
 
     def go_on(_: int) -> None:
         with session_of() as session:
-            while time.monotonic() < until:
+            while not stopped.is_set() and time.monotonic() < until:
                 try:
                     name = waiting.get_nowait()
                 except queue.Empty:
@@ -51,7 +51,10 @@ def make_rows(
                         with kept.open("a") as file:
                             file.write(json.dumps(row) + "\n")
 
-    in_parallel(jobs, go_on, range(jobs))
+    try:
+        in_parallel(jobs, go_on, range(jobs))
+    finally:
+        stopped.set()
     return [rows[name] for name in work if name in rows]
 
 
