@@ -12,9 +12,6 @@ import torch.nn.functional as F
 from torch import tensor
 
 CALLS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
-    "onnxruntime": {
-        "rfft of 1000 numbers": (lambda x: torch.view_as_real(torch.fft.rfft(x)), torch.arange(1000.0) % 7),
-    },
     "mlx": {
         "sum of 2**20 x 0.1": (lambda x: x.sum(), torch.full((1 << 20,), 0.1)),
         "softmax of 3000 equal numbers in float16": (
