@@ -147,7 +147,8 @@ def test_others_that_looked_alike_get_an_id_of_their_own(session: Session, campa
     with Ledger(campaign) as ledger, ledger.data as data:
         row = (8, "g", "other", 1, "valid", "", 9, "{}", "[]", zlib.compress(encode(other)), "variant")
         data.execute("INSERT INTO programs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        data.execute("INSERT INTO outcomes SELECT 8, 1, status, stage, message, class, NULL, NULL, '', 0 FROM outcomes")
+        same = "8, 1, status, stage, message, class, NULL, NULL, '', 0, NULL"
+        data.execute(f"INSERT INTO outcomes SELECT {same} FROM outcomes")
         data.execute(
             "INSERT INTO verdicts VALUES (8, 1, 'diverges', 'value', 'candidate', 9, 0, '', NULL, NULL, 's', 0)"
         )

@@ -104,7 +104,7 @@ def test_versions_of_a_runtime_on_a_file(session: Session, tmp_path: Path, monke
     assert found.baseline == "onnx-reference" and found.tried[0].told == "diverges"
     told = found.tried[0].verdict
     assert told is not None and "onnx-reference" in told.sentence and "eager" not in told.sentence
-    assert found.sentence.endswith("differ from onnx-reference"), found.sentence
+    assert "differs from onnx-reference" in found.sentence, "the other interpreter has no packages: it ran nothing"
 
 
 def test_the_same_sample_in_another_batch_of_a_file(

@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -160,16 +161,19 @@ def _run(command: Sequence[str], recipe: Recipe, tell: Tell) -> None:
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     printed: list[str] = []
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, env=env
-    ) as process:
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, env=env,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
         try:
-            assert process.stdout is not None
             for line in process.stdout:
                 printed.append(line.rstrip())
                 if now := doing(line):
                     tell(now)
         except BaseException:
-            process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # pip works in a process of its own, which would go on writing
+            process.stdout.read()  # until the last of them is gone
             raise
     if process.returncode:
         raise failure(recipe, printed)
