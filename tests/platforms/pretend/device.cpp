@@ -6,6 +6,7 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/resize_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/alloc_cpu.h>
@@ -59,6 +60,24 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
   return to;
 }
 
+const at::Tensor& resized(const at::Tensor& x, c10::IntArrayRef size, std::optional<at::MemoryFormat> format) {
+  return at::native::resize_(x, size, format);  // takes new memory from the tensor's own allocator
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  return copy_from(from, resized(to, from.sizes(), std::nullopt), false);
+}
+
+// Torch has no kernel to fall back to: it asks every device for its own.
+at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
+                       c10::IntArrayRef output_padding, int64_t groups) {
+  ++fallbacks;
+  const auto added = bias.has_value() && bias->defined() ? std::optional(on_host(*bias)) : std::nullopt;
+  return at::convolution(on_host(x), on_host(weight), added, stride, padding, dilation, transposed, output_padding, groups)
+      .to(x.device());
+}
+
 at::Tensor as_strided(const at::Tensor& x, c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<int64_t> at) {
   return at::native::as_strided_tensorimpl(x, size, stride, at);
 }
@@ -81,6 +100,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", &empty);
   m.impl("empty_strided", &empty_strided);
   m.impl("_copy_from", &copy_from);
+  m.impl("_copy_from_and_resize", &copy_from_and_resize);
+  m.impl("resize_", &resized);
+  m.impl("convolution_overrideable", &convolution);
   m.impl("as_strided", &as_strided);
   m.impl("view", &view);
   m.impl("_local_scalar_dense", &number);
