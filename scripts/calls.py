@@ -23,6 +23,7 @@ CALLS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "mindspore": {
         "expm1 near 0": (torch.expm1, tensor([1e-4])),
         "log1p near 0": (torch.log1p, tensor([1e-4])),
+        "tanh of 4": (torch.tanh, tensor([4.0])),
         "remainder of floats": (torch.remainder, tensor([9999.0]), tensor([0.3])),
     },
     "executorch": {
